@@ -1,0 +1,140 @@
+"""The one place that knows which database is used, its clock, its locks and what is unsafe about it."""
+
+from __future__ import annotations
+
+import functools
+import random
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, ParamSpec, TypeVar
+
+from django.apps import apps
+from django.db import OperationalError, connections, models, router, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from agentstop.exceptions import GateInTransaction, UnsafeDatabase
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", bound=models.Model)
+
+_checked: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def alias() -> str:
+    """The name of the database that holds agentstop's tables."""
+    return router.db_for_write(apps.get_model("agentstop", "Task"))
+
+
+def connection() -> BaseDatabaseWrapper:
+    return connections[alias()]
+
+
+def is_postgresql() -> bool:
+    return connection().vendor == "postgresql"
+
+
+def now() -> datetime:
+    """The database's clock at this moment (not at the start of the transaction)."""
+    if not is_postgresql():
+        return datetime.now(UTC)  # SQLite lives on this machine: its clock is ours
+    with connection().cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        (moment,) = cursor.fetchone()
+    assert isinstance(moment, datetime)
+    return moment
+
+
+def locked(queryset: models.QuerySet[M]) -> models.QuerySet[M]:
+    """The rows, locked in the order of their ids until the transaction ends (on SQLite the whole file is)."""
+    return queryset.using(alias()).order_by("pk").select_for_update(no_key=True, of=("self",))
+
+
+def in_outer_transaction() -> bool:
+    """Whether a caller's transaction is open, other than the one that Django's `TestCase` wraps around a test."""
+    conn = connection()
+    if not conn.in_atomic_block:
+        return not conn.get_autocommit()
+    return not all(getattr(block, "_from_testcase", False) for block in conn.atomic_blocks)
+
+
+def require_own_transaction() -> None:
+    """Refuse to go on where a caller's rollback could undo what the outside world has already seen."""
+    if in_outer_transaction():
+        raise GateInTransaction(
+            f"agentstop was called inside an open transaction on database {alias()!r}: if that rolled back, something "
+            "sent would have no record. Call it outside transaction.atomic(), and mark the view "
+            "@transaction.non_atomic_requests where ATOMIC_REQUESTS is set."
+        )
+    _require_safe(connection())
+
+
+@contextmanager
+def durable() -> Iterator[None]:
+    """One transaction that is committed when the block is left, and never part of another one."""
+    require_own_transaction()
+    with transaction.atomic(using=alias()):
+        yield
+
+
+def _require_safe(conn: BaseDatabaseWrapper) -> None:
+    """Checked once for each connection: isolation and durability are what the gate's promise rests on."""
+    conn.ensure_connection()
+    if conn.connection in _checked:
+        return
+    if conn.vendor == "sqlite":
+        _require_immediate(conn)
+    elif conn.vendor == "postgresql":
+        _require_read_committed(conn)
+    else:
+        raise UnsafeDatabase(f"agentstop needs PostgreSQL or SQLite; database {conn.alias!r} is {conn.vendor}.")
+    _checked.add(conn.connection)
+
+
+def _require_immediate(conn: BaseDatabaseWrapper) -> None:
+    if getattr(conn, "transaction_mode", None) != "IMMEDIATE":
+        raise UnsafeDatabase(
+            f"SQLite database {conn.alias!r} starts transactions without a lock. "
+            'Set OPTIONS = {"transaction_mode": "IMMEDIATE", "timeout": 30} for it.'
+        )
+
+
+def _require_read_committed(conn: BaseDatabaseWrapper) -> None:
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT current_setting('transaction_isolation'), current_setting('synchronous_commit')")
+        isolation, synchronous = cursor.fetchone()
+    if isolation != "read committed":
+        raise UnsafeDatabase(
+            f"Database {conn.alias!r} runs at isolation level {isolation!r}: the gate would read a stop from an old "
+            "snapshot. Remove OPTIONS['isolation_level'] for it (READ COMMITTED is PostgreSQL's default)."
+        )
+    if synchronous == "off":
+        raise UnsafeDatabase(
+            f"Database {conn.alias!r} has synchronous_commit off: a crash could lose the record of something sent. "
+            "Set it to on for this role or database."
+        )
+
+
+def retried(function: Callable[P, R]) -> Callable[P, R]:
+    """Run it again where the database gave up on a deadlock or a busy file; anything it did was rolled back."""
+
+    @functools.wraps(function)
+    def again(*args: P.args, **kwargs: P.kwargs) -> R:
+        for tried in range(6):
+            try:
+                return function(*args, **kwargs)
+            except OperationalError as error:
+                if tried == 5 or not _passing(error) or in_outer_transaction():
+                    raise
+                time.sleep(random.uniform(0, 0.02 * 2**tried))  # noqa: S311  jitter, not a secret
+        raise AssertionError("unreachable")
+
+    return again
+
+
+def _passing(error: OperationalError) -> bool:
+    state = getattr(error.__cause__, "sqlstate", "")
+    return state in {"40001", "40P01"} or "database is locked" in str(error)

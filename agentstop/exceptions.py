@@ -1,0 +1,114 @@
+"""Everything that agentstop raises. A message says what is wrong, which object it is about, and what to do."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AgentStopError",
+    "BadToken",
+    "ConnectorNotConfigured",
+    "Denied",
+    "Finished",
+    "Frozen",
+    "GateInTransaction",
+    "InFlight",
+    "KeyReused",
+    "OutcomeUnknown",
+    "PassExpired",
+    "Paused",
+    "Refused",
+    "Stale",
+    "Stopped",
+    "Superseded",
+    "TaskNotFound",
+    "UnsafeDatabase",
+]
+
+
+class AgentStopError(RuntimeError):
+    """Base of all errors here. A RuntimeError, because agent frameworks retry plain exceptions and not these."""
+
+
+class Refused(AgentStopError):
+    """The gate did not let an operation leave. `reason` is a word of the vocabulary; `str()` says what to do."""
+
+    reason = "refused"
+
+
+class Stopped(Refused):
+    """The task was stopped: nothing more is sent for it."""
+
+    reason = "stopped"
+
+
+class Superseded(Refused):
+    """A newer run of the task has begun: this run's operations are no longer sent."""
+
+    reason = "superseded"
+
+
+class Paused(Refused):
+    """The task is paused: ask again after it was resumed."""
+
+    reason = "paused"
+
+
+class Finished(Refused):
+    """The task or run has ended: begin a new run to send more."""
+
+    reason = "finished"
+
+
+class Frozen(Refused):
+    """An operator holds this connector, action, owner or everything."""
+
+    reason = "frozen"
+
+
+class OutcomeUnknown(Refused):
+    """An earlier attempt may have had its effect, and sending again is not known to be harmless."""
+
+    reason = "outcome_unknown"
+
+
+class InFlight(Refused):
+    """The same operation is being sent, cancelled or undone right now."""
+
+    reason = "in_flight"
+
+
+class KeyReused(Refused):
+    """The key names an operation that was asked for with other identifying arguments."""
+
+    reason = "key_reused"
+
+
+class PassExpired(AgentStopError):
+    """The gate pass is too old to write on, or the task was stopped since: no byte was sent; ask the gate again."""
+
+
+class Stale(AgentStopError):
+    """The run was over before its result could be admitted. Not a refusal: something was sent, and its receipt is kept."""
+
+
+class Denied(AgentStopError):
+    """This user may not do that to this task."""
+
+
+class TaskNotFound(AgentStopError):
+    """There is no such task for this user."""
+
+
+class BadToken(AgentStopError):
+    """The run token was altered, is malformed or names no run of this site."""
+
+
+class GateInTransaction(AgentStopError):
+    """The gate was asked inside an outer transaction, whose rollback would leave something sent without a record."""
+
+
+class UnsafeDatabase(AgentStopError):
+    """The database connection is set up in a way that would let a committed stop be missed or lost."""
+
+
+class ConnectorNotConfigured(AgentStopError):
+    """No connector of that name is configured."""

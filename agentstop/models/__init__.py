@@ -1,0 +1,19 @@
+"""The tables. Facts (Decision, Attempt, Receipt, Call) are only added; states are folded from them."""
+
+from agentstop.models.context import ContextEntry
+from agentstop.models.facts import Attempt, Call, Decision, Receipt
+from agentstop.models.operation import Operation
+from agentstop.models.task import Family, Run, ServingLink, Task
+
+__all__ = [
+    "Attempt",
+    "Call",
+    "ContextEntry",
+    "Decision",
+    "Family",
+    "Operation",
+    "Receipt",
+    "Run",
+    "ServingLink",
+    "Task",
+]

@@ -1,0 +1,79 @@
+"""Operation: one external effect asked of a provider."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from agentstop.models.fields import one_of, word_field
+from agentstop.models.task import Task
+from agentstop.states import FINAL_STATES, Cancellation, OperationState
+
+
+class Operation(models.Model):
+    """One external effect, unique in its task by key and incarnation. What it holds of states is a cache of the fold."""
+
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="operations")
+    key = models.CharField(max_length=255)
+    incarnation = models.PositiveIntegerField(default=1)
+    previous = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    compensates = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="compensations"
+    )
+    connector = models.CharField(max_length=255)
+    action = models.CharField(max_length=255)
+    digest = models.CharField(max_length=64)  # of the connector, the action and the identifying arguments
+    summary = models.TextField(blank=True)  # of the arguments, redacted, for people
+    idempotency_key = models.UUIDField(default=uuid.uuid4, unique=True)
+    attempts = models.PositiveIntegerField(default=0)  # submits that passed the gate
+    lease_until = models.DateTimeField(null=True, blank=True)  # of the last attempt
+    resend_until = models.DateTimeField(null=True, blank=True)  # the provider honours the key; null: it does not
+
+    state = word_field(OperationState, default=OperationState.PREPARED)
+    state_since = models.DateTimeField()
+    cancellation = word_field(Cancellation, default=Cancellation.NONE)
+    contradictory = models.BooleanField(default=False)
+    doubled = models.BooleanField(default=False)  # different references came back for one key
+    ref = models.TextField(blank=True)  # the provider's reference, as last heard
+    folded_at = models.DateTimeField()
+    due_at = models.DateTimeField(null=True, blank=True)  # when time alone makes the facts say something else
+
+    follow_up_at = models.DateTimeField(null=True, blank=True)  # when to cancel or look up next; also the lease of it
+    follow_ups = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ("view",)
+        permissions = [
+            ("compensate_operation", "Can undo what operations of others have done"),
+            ("settle_operation", "Can settle unknown outcomes by hand"),
+        ]
+        indexes = [
+            models.Index(fields=["task", "id"], name="agentstop_op_task"),
+            models.Index(
+                fields=["follow_up_at"], condition=Q(follow_up_at__isnull=False), name="agentstop_op_follow_up"
+            ),
+        ]
+        constraints = [
+            one_of("state", OperationState, "agentstop_op_state"),
+            one_of("cancellation", Cancellation, "agentstop_op_cancellation"),
+            models.UniqueConstraint(fields=["task", "key", "incarnation"], name="agentstop_op_key"),
+            models.CheckConstraint(
+                name="agentstop_op_cancelled_is_confirmed",
+                condition=~Q(cancellation=Cancellation.CONFIRMED) | Q(state=OperationState.CANCELLED),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} ({self.key})"
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL_STATES
+
+    @property
+    def is_open(self) -> bool:
+        """Something may still happen on the outside."""
+        return self.state in {OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN}

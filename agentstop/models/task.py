@@ -1,0 +1,130 @@
+"""Task, Run, and what binds tasks together."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.contenttypes.fields import GenericForeignKey
+from django.contrib.contenttypes.models import ContentType
+from django.db import models
+from django.db.models import F, Q
+
+from agentstop.models.fields import one_of, word_field
+from agentstop.states import RunState, TaskState
+
+
+class Family(models.Model):
+    """Tasks connected by serving links; its row is the lock that begin, link, spawn and stop take first."""
+
+    merged_into = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+
+    class Meta:
+        verbose_name_plural = "families"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"Family {self.pk}"
+
+
+class Task(models.Model):
+    """What a user asked for: the thing that Stop applies to. It lasts over several runs."""
+
+    title = models.CharField(max_length=255)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="agentstop_tasks"
+    )
+    subject_type = models.ForeignKey(ContentType, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    subject_id = models.CharField(max_length=255, blank=True)
+    subject = GenericForeignKey("subject_type", "subject_id")
+    family = models.ForeignKey(Family, on_delete=models.PROTECT, related_name="tasks")
+    detached = models.BooleanField(default=False)
+    state = word_field(TaskState, default=TaskState.ACTIVE)
+    state_since = models.DateTimeField()
+    live_run = models.PositiveIntegerField(null=True, blank=True)  # the fencing token; null: no run is live
+    last_run = models.PositiveIntegerField(default=0)
+    stopped_at = models.DateTimeField(null=True, blank=True)
+    stopped_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    stop_reason = models.TextField(blank=True)
+    stop_decision = models.ForeignKey(
+        "agentstop.Decision", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ("view",)
+        permissions = [
+            ("stop_task", "Can stop tasks of others"),
+            ("pause_task", "Can pause tasks of others"),
+            ("start_run", "Can start runs of tasks of others"),
+        ]
+        indexes = [
+            models.Index(fields=["owner", "-id"], name="agentstop_task_owner"),
+            models.Index(fields=["subject_type", "subject_id"], name="agentstop_task_subject"),
+        ]
+        constraints = [
+            one_of("state", TaskState, "agentstop_task_state"),
+            models.CheckConstraint(
+                name="agentstop_task_stopped_has_a_time",
+                condition=Q(state=TaskState.STOPPED, stopped_at__isnull=False) | ~Q(state=TaskState.STOPPED),
+            ),
+            models.CheckConstraint(
+                name="agentstop_task_over_has_no_live_run",
+                condition=Q(live_run__isnull=True) | Q(state__in=[TaskState.ACTIVE, TaskState.PAUSED]),
+            ),
+            models.CheckConstraint(
+                name="agentstop_task_live_run_is_the_last",
+                condition=Q(live_run__isnull=True) | Q(live_run=F("last_run")),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Run(models.Model):
+    """One execution of a task. Its number is the fencing token; at most one is live."""
+
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="runs")
+    number = models.PositiveIntegerField()
+    state = word_field(RunState, default=RunState.LIVE)
+    begun_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField()  # the agent's last sign of life
+    halted_at = models.DateTimeField(null=True, blank=True)  # the agent's process said that it has ended
+    error = models.TextField(blank=True)
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            one_of("state", RunState, "agentstop_run_state"),
+            models.UniqueConstraint(fields=["task", "number"], name="agentstop_run_number"),
+            models.UniqueConstraint(
+                fields=["task"], condition=Q(state=RunState.LIVE), name="agentstop_run_one_live_for_a_task"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Run {self.number} of {self.task_id}"
+
+
+class ServingLink(models.Model):
+    """The child serves this run of the parent, and goes on while a run that it serves is live."""
+
+    child = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="serves")
+    parent = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="served_by")
+    parent_run = models.PositiveIntegerField()
+
+    class Meta:
+        default_permissions = ("view",)
+        indexes = [models.Index(fields=["parent", "parent_run"], name="agentstop_link_parent")]
+        constraints = [
+            models.UniqueConstraint(fields=["child", "parent", "parent_run"], name="agentstop_link_once"),
+            models.CheckConstraint(condition=~Q(child=F("parent")), name="agentstop_link_not_to_itself"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.child_id} serves run {self.parent_run} of {self.parent_id}"

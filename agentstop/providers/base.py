@@ -1,0 +1,142 @@
+"""The contract with outside systems: frozen values in and out, no ORM, no decision about states.
+
+A provider says what it heard; what that means is folded elsewhere. Every call has a deadline in seconds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from agentstop.states import Claim, Source
+
+
+class SubmitIdempotency(StrEnum):
+    """What a second submit with the same idempotency key does."""
+
+    KEY = "key"  # the provider honours the key: at most one effect
+    NATURAL = "natural"  # the request itself names the effect: the same effect again
+    NONE = "none"  # a second effect
+
+
+class LookUp(StrEnum):
+    """How the provider can be asked what became of an operation."""
+
+    BY_KEY = "by_key"
+    BY_REF = "by_ref"  # only once the provider's reference is known
+    NONE = "none"
+
+
+class Cancel(StrEnum):
+    """Until when the provider takes a cancel request."""
+
+    NEVER = "never"
+    UNTIL_STARTED = "until_started"
+    BEST_EFFORT = "best_effort"
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What one action of a provider can do about its effects. The defaults claim nothing."""
+
+    submit: SubmitIdempotency = SubmitIdempotency.NONE
+    key_life: timedelta = timedelta(0)  # how long the provider honours the key
+    look_up: LookUp = LookUp.NONE
+    authoritative: bool = False  # "not found" from a look-up proves that there is nothing
+    settling: timedelta = timedelta(0)  # how long an accepted request may take to show in a look-up
+    max_age: timedelta = timedelta(days=7)  # silence after which an accepted operation becomes unknown
+    cancel: Cancel = Cancel.NEVER
+    cancel_needs_ref: bool = True
+    ack_is_final: bool = False  # an acknowledged cancel proves that the effect will not happen
+
+    @property
+    def resendable(self) -> bool:
+        """Sending again with the same key is known to be harmless."""
+        return self.submit is not SubmitIdempotency.NONE
+
+    @property
+    def cancellable(self) -> bool:
+        return self.cancel is not Cancel.NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One operation as the provider sees it."""
+
+    operation: int
+    action: str
+    args: Mapping[str, Any]
+    idempotency_key: str
+    attempt: int = 1
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was heard about an operation. `body` is what the provider said, as text; `result` what the agent gets of it."""
+
+    claim: Claim
+    source: Source = Source.PROVIDER
+    ref: str = ""
+    body: str = ""
+    result: Any = None
+    authoritative: bool = True
+    retry_after: float | None = None  # seconds after which the provider wants to be asked again
+    at: datetime | None = None  # the provider's own clock, where it told the moment of the effect
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReply:
+    """What was heard of a cancel request.
+
+    `claim` is about the request: cancelled (acknowledged), refused, failed (error of the provider), lost or unsent.
+    `answer` is the provider's word about the effect, where its reply held one.
+    """
+
+    claim: Claim
+    body: str = ""
+    answer: Answer | None = None
+
+
+BeforeWrite = Callable[[], None]
+"""Called as the last thing before the first byte; raises `PassExpired` where nothing may leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a submit is given besides the submission: the check to make right before the write, and its time limit."""
+
+    before_write: BeforeWrite
+    deadline: float  # seconds
+    progress: Callable[[float], None] = field(default=lambda _: None)
+
+
+class Provider(ABC):
+    """One configured, shared connection to an outside system.
+
+    Methods are coroutines run on agentstop's own loop. They return what was heard and raise only `PassExpired`
+    (from `context.before_write`); any other exception counts as a lost answer.
+    """
+
+    def capability(self, action: str) -> Capability:
+        """What this action can do about its effects."""
+        return Capability()
+
+    async def submit(self, submission: Submission, context: Context) -> Answer:
+        """Send it once."""
+        raise NotImplementedError(f"{type(self).__name__} has no submit(): pass send= to run.call()")
+
+    async def cancel(self, submission: Submission, *, deadline: float) -> CancelReply:
+        """Ask the provider to give the operation up. Called only where the capability says that it can."""
+        raise NotImplementedError(f"{type(self).__name__} cannot cancel")
+
+    async def look_up(self, submission: Submission, *, deadline: float) -> Answer | None:
+        """Ask what became of it, without any effect. None: the provider could not be asked (try again later)."""
+        raise NotImplementedError(f"{type(self).__name__} cannot look up")
+
+    async def aclose(self) -> None:
+        """Release sockets. Called at process end, never by a stop."""
