@@ -1,0 +1,46 @@
+# The commands of this checkout. Each first makes .venv what requirements/lock.txt says.
+PYTHON ?= python3
+ARGS ?=
+RUN = .venv/bin/python
+
+.SILENT:
+.PHONY: help ready demo test check bench lock clean
+
+help:
+	echo "make demo    the web application on this machine, to play with (Ctrl-C ends it)"
+	echo "make test    every test, on SQLite and PostgreSQL, with a browser"
+	echo "make check   every static check"
+	echo "make bench   measurements beside peers"
+	echo "make lock    requirements/lock.txt anew from pyproject.toml (needs uv)"
+	echo "make clean   removes .venv and caches; the demo's data stays"
+	echo "More words for a command: make test ARGS='-k gate'. Another Python: make test PYTHON=python3.13"
+
+ready:
+	command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here. Install Python 3.11 or newer." >&2; exit 1; }
+	$(PYTHON) requirements/bootstrap.py
+
+demo: ready
+	exec $(RUN) manage.py demo $(ARGS)
+
+test: ready
+	exec $(RUN) -m tests.everything $(ARGS)
+
+check: ready
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	$(RUN) manage.py check --fail-level WARNING
+	$(RUN) manage.py makemigrations --check --dry-run
+
+bench: ready
+	exec $(RUN) -m bench $(ARGS)
+
+lock:
+	command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
+	uv pip compile pyproject.toml --extra website --group dev --universal --python-version 3.11 --generate-hashes \
+		--upgrade --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements/lock.txt
+
+clean:
+	rm -rf .venv .cache .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
