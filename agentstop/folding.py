@@ -1,0 +1,223 @@
+"""The folds: what the facts about one operation say at a moment, as pure functions of sets and times.
+
+The rules are asked in turn and the first that fits decides; the order in which receipts arrived plays no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from agentstop.evidence import (
+    NO_EFFECT,
+    POSITIVE,
+    PROVIDERS_WORD,
+    WEAK,
+    Evidence,
+    Heard,
+    attempts_of,
+    receipts_of,
+    weigh,
+)
+from agentstop.states import (
+    FINAL_CLAIMS,
+    FINAL_STATES,
+    CancelFacts,
+    Cancellation,
+    Claim,
+    Folded,
+    OperationFacts,
+    OperationState,
+    ReceiptFact,
+    Source,
+)
+
+__all__ = ["fold", "fold_cancellation"]
+
+_NOTHING_TO_CANCEL = FINAL_STATES | {OperationState.PREPARED, OperationState.NOT_SENT}
+
+
+class _Verdict(NamedTuple):
+    state: OperationState
+    decided_by: tuple[ReceiptFact, ...] = ()
+    due_at: datetime | None = None
+    contradictory: bool = False
+
+
+def fold(facts: OperationFacts, now: datetime) -> Folded:
+    """The state that these facts give at `now`; the order in which they arrived plays no part."""
+    verdict = _judge(facts, now)
+    has_ref = any(receipt.ref for receipt in facts.receipts)
+    cancellation, cancel_due_at = fold_cancellation(facts.cancel, verdict.state, has_ref=has_ref, now=now)
+    due = [moment for moment in (verdict.due_at, cancel_due_at) if moment is not None]
+    return Folded(
+        state=verdict.state,
+        cancellation=cancellation,
+        due_at=min(due, default=None),
+        decided_by=verdict.decided_by,
+        contradictory=verdict.contradictory,
+        doubled=_is_doubled(facts.receipts),
+    )
+
+
+def fold_cancellation(
+    cancel: CancelFacts, state: OperationState, *, has_ref: bool, now: datetime
+) -> tuple[Cancellation, datetime | None]:
+    """How far cancelling got, and when time alone will change that."""
+    if cancel.asked_at is None:
+        return Cancellation.NONE, None
+    if state is OperationState.CANCELLED:
+        return Cancellation.CONFIRMED, None
+    if state in _NOTHING_TO_CANCEL:
+        return Cancellation.MOOT, None
+    if not cancel.possible:
+        return Cancellation.UNSUPPORTED, None
+    if any(answer.claim is Claim.CANCELLED for answer in cancel.answers):
+        return Cancellation.ACKNOWLEDGED, None
+    if cancel.needs_ref and not has_ref:
+        return Cancellation.WAITING, None
+    return _fold_last_try(cancel, now)
+
+
+def _fold_last_try(cancel: CancelFacts, now: datetime) -> tuple[Cancellation, datetime | None]:
+    if not cancel.tries:
+        return Cancellation.REQUESTED, None
+    last = max(cancel_try.number for cancel_try in cancel.tries)
+    heard = {answer.claim for answer in cancel.answers if answer.attempt == last}
+    if Claim.REFUSED in heard:
+        return Cancellation.REFUSED, None
+    if not heard or Claim.LOST in heard:  # it may have arrived, so "could not be delivered" would claim too much
+        return Cancellation.SENT, None
+    if cancel.until is not None and now >= cancel.until:
+        return Cancellation.UNDELIVERABLE, None
+    return Cancellation.REQUESTED, cancel.until
+
+
+def _judge(facts: OperationFacts, now: datetime) -> _Verdict:
+    if not facts.attempts:
+        return _Verdict(OperationState.NOT_SENT if facts.refused else OperationState.PREPARED)
+    evidence = weigh(facts)
+    verdict = (
+        _if_succeeded(evidence)
+        or _if_without_effect(evidence)
+        or _if_alive(evidence, now)
+        or _if_reported(evidence)
+        or _if_closed(evidence)
+        or _if_open(evidence, now)
+    )
+    return _by_person(evidence, verdict) or verdict
+
+
+def _if_succeeded(evidence: Evidence) -> _Verdict | None:
+    """Rule 3: succeeded, unless every attempt that it can come from is said to have had no effect."""
+    done = [h for h in evidence.words if h.receipt.claim is Claim.SUCCEEDED]
+    if not done:
+        return None
+    if all(evidence.reach(h) <= evidence.no_effect for h in done):
+        return _Verdict(OperationState.UNKNOWN, receipts_of(evidence.words), contradictory=True)
+    return _Verdict(OperationState.SUCCEEDED, receipts_of(done))
+
+
+def _if_without_effect(evidence: Evidence) -> _Verdict | None:
+    """Rule 4: failed or cancelled cover every attempt, and nothing says otherwise."""
+    if evidence.no_effect != evidence.everyone:
+        return None
+    failed = attempts_of(h for h in evidence.words if h.receipt.claim is Claim.FAILED)
+    cancelled = attempts_of(h for h in evidence.words if h.receipt.claim is Claim.CANCELLED)
+    last_word = max(h.receipt.seen_at for h in evidence.words)
+    alive = [h for h in evidence.signs if h.receipt.source is Source.READ_BACK and h.receipt.asked_at > last_word]
+    if alive or failed & cancelled:
+        return _Verdict(OperationState.UNKNOWN, receipts_of([*evidence.words, *alive]), contradictory=True)
+    state = OperationState.CANCELLED if cancelled else OperationState.FAILED
+    return _Verdict(state, receipts_of(h for h in evidence.words if h.about))
+
+
+def _if_alive(evidence: Evidence, now: datetime) -> _Verdict | None:
+    """Rule 5: a sign of life, until the provider forgot, an intermediary called it over or the maximum age passed."""
+    signs = [h for h in evidence.signs if _may_go_on(h, evidence)]
+    if not signs:
+        return None
+    last = max(h.receipt.seen_at for h in signs)
+    latest = [h for h in signs if h.receipt.seen_at == last]
+    over = [h for h in _reports(evidence) if h.receipt.seen_at >= last]
+    over += [h for h in evidence.absences if h.receipt.asked_at > last]
+    until = last + max(_max_age(h, evidence) for h in latest)
+    if over or now >= until:
+        return _Verdict(OperationState.UNKNOWN, receipts_of([*latest, *over]))
+    return _Verdict(OperationState.ACCEPTED, receipts_of(latest), due_at=until)
+
+
+def _may_go_on(sign: Heard, evidence: Evidence) -> bool:
+    beaten = evidence.no_effect | evidence.refused if sign.receipt.source in WEAK else evidence.no_effect
+    return not evidence.reach(sign) <= beaten
+
+
+def _max_age(sign: Heard, evidence: Evidence) -> timedelta:
+    return max(attempt.max_age for attempt in evidence.attempts if attempt.number in evidence.reach(sign))
+
+
+def _reports(evidence: Evidence) -> list[Heard]:
+    """Final words of an intermediary, where the provider has not closed every attempt itself."""
+    if evidence.everyone <= evidence.no_effect | evidence.refused:
+        return []
+    return [h for h in evidence.heard if h.receipt.source is Source.INTERMEDIARY and h.receipt.claim in FINAL_CLAIMS]
+
+
+def _if_reported(evidence: Evidence) -> _Verdict | None:
+    """Rule 5, end: a final word of an intermediary alone settles nothing."""
+    reports = _reports(evidence)
+    return _Verdict(OperationState.UNKNOWN, receipts_of(reports)) if reports else None
+
+
+def _if_closed(evidence: Evidence) -> _Verdict | None:
+    """Rule 6: every attempt is closed, each by its own proof."""
+    if evidence.closed != evidence.everyone:
+        return None
+    words = [h for h in evidence.words if h.about]
+    positive = [h for h in evidence.heard if h.receipt.claim in POSITIVE and h.receipt.source in PROVIDERS_WORD]
+    if evidence.refused or any(h.receipt.claim is Claim.FAILED for h in words):
+        state = OperationState.FAILED
+    elif words:
+        state = OperationState.CANCELLED
+    else:
+        state = OperationState.UNKNOWN if positive else OperationState.NOT_SENT
+    return _Verdict(state, receipts_of([*words, *evidence.proofs]))
+
+
+def _if_open(evidence: Evidence, now: datetime) -> _Verdict:
+    """Rule 6, end: an attempt is being sent, or nobody knows what became of it."""
+    lost = [h for h in evidence.heard if h.receipt.claim is Claim.LOST]
+    over = evidence.closed | attempts_of(lost)
+    until = max((a.lease_until for a in evidence.attempts if a.number not in over), default=now)
+    if until > now:
+        return _Verdict(OperationState.SENDING, due_at=until)
+    return _Verdict(OperationState.UNKNOWN, receipts_of(lost))
+
+
+def _by_person(evidence: Evidence, verdict: _Verdict) -> _Verdict | None:
+    """Rule 8: a person's last word, where the evidence settles nothing and the provider did not differ since."""
+    if verdict.state not in (OperationState.UNKNOWN, OperationState.ACCEPTED):
+        return None
+    settled = [h for h in evidence.heard if h.receipt.source is Source.PERSON and h.receipt.claim in FINAL_CLAIMS]
+    last = max((h.receipt.seen_at for h in settled), default=None)
+    said = [h for h in settled if h.receipt.seen_at == last]
+    claims = {h.receipt.claim for h in said}
+    if last is None or len(claims) > 1 or attempts_of(said) != evidence.everyone:
+        return None
+    since = {h.receipt.claim for h in evidence.heard if _is_news(h.receipt, last)}
+    if since - claims:
+        return None
+    return _Verdict(OperationState(claims.pop()), receipts_of(said), contradictory=verdict.contradictory)
+
+
+def _is_news(receipt: ReceiptFact, since: datetime) -> bool:
+    return receipt.seen_at > since and receipt.claim in POSITIVE and receipt.source in PROVIDERS_WORD
+
+
+def _is_doubled(receipts: Iterable[ReceiptFact]) -> bool:
+    """Whether one key came back with several references that are not known to have had no effect."""
+    heard = [r for r in receipts if r.ref and r.claim in POSITIVE and r.source in PROVIDERS_WORD]
+    done = {r.ref for r in heard if r.claim is Claim.SUCCEEDED}
+    without_effect = {r.ref for r in heard if r.claim in NO_EFFECT}
+    return len(done | ({r.ref for r in heard} - without_effect)) > 1

@@ -1,0 +1,170 @@
+"""The vocabulary of states and facts. What facts say is folded in `agentstop.folding`.
+
+Times are aware datetimes of the database's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class TaskState(StrEnum):
+    ACTIVE = "active"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+
+
+class RunState(StrEnum):
+    LIVE = "live"
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    SUPERSEDED = "superseded"
+
+
+class OperationState(StrEnum):
+    PREPARED = "prepared"  # listed, the gate was not reached
+    NOT_SENT = "not_sent"  # proven: no attempt had an effect, and none is under way
+    SENDING = "sending"  # an attempt holds a live lease and was not heard of
+    ACCEPTED = "accepted"  # the provider gave a sign of life
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+FINAL_STATES = frozenset({OperationState.SUCCEEDED, OperationState.FAILED, OperationState.CANCELLED})
+
+
+class Cancellation(StrEnum):
+    NONE = "none"  # nobody asked
+    WAITING = "waiting"  # the provider's reference is needed and not known yet
+    REQUESTED = "requested"  # due to be sent, or to be sent again
+    SENT = "sent"  # a request left, or may have left; no answer to it
+    ACKNOWLEDGED = "acknowledged"  # the provider took note; the effect may still happen
+    CONFIRMED = "confirmed"  # the operation is cancelled
+    REFUSED = "refused"  # the provider said no
+    UNDELIVERABLE = "undeliverable"  # given up at the deadline
+    UNSUPPORTED = "unsupported"  # this provider cannot cancel it
+    MOOT = "moot"  # there is nothing (any more) to cancel
+
+
+OPEN_CANCELLATIONS = frozenset(
+    {Cancellation.WAITING, Cancellation.REQUESTED, Cancellation.SENT, Cancellation.ACKNOWLEDGED}
+)
+
+
+class Claim(StrEnum):
+    UNSENT = "unsent"  # no byte left: no connection was made, or the pass was void
+    LOST = "lost"  # sent or perhaps sent, no usable answer
+    REFUSED = "refused"  # the provider turned the request down (4xx)
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    PROGRESS = "progress"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    NOT_FOUND = "not_found"
+
+
+class Source(StrEnum):
+    READ_BACK = "read_back"  # the provider, asked by a look-up
+    PROVIDER = "provider"  # the provider, in answer to a send, or by a push
+    PERSON = "person"
+    INTERMEDIARY = "intermediary"  # a task server or proxy speaking about the provider
+    ACK = "ack"  # an acknowledgement of a cancel request
+    SENDER = "sender"  # our own sending code
+
+
+class Verb(StrEnum):
+    """What an attempt tries to do."""
+
+    SUBMIT = "submit"
+    CANCEL = "cancel"
+
+
+FINAL_CLAIMS = frozenset({Claim.SUCCEEDED, Claim.FAILED, Claim.CANCELLED})
+SIGNS_OF_LIFE = frozenset({Claim.ACCEPTED, Claim.RUNNING, Claim.PROGRESS})
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFact:
+    """One submit attempt that passed the gate."""
+
+    number: int
+    passed_at: datetime
+    lease_until: datetime
+    settling: timedelta  # after the lease, until which the provider may still surface the effect
+    max_age: timedelta  # silence after a sign of life that turns accepted into unknown
+
+    @property
+    def settled_at(self) -> datetime:
+        return self.lease_until + self.settling
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptFact:
+    """One piece of evidence about an operation's effect. `attempt` is the number of the submit attempt it answers."""
+
+    claim: Claim
+    source: Source
+    asked_at: datetime
+    seen_at: datetime
+    attempt: int | None = None
+    ref: str = ""
+    authoritative: bool = True
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTry:
+    """One cancel request that left or may have left."""
+
+    number: int
+    lease_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAnswer:
+    """What became of a cancel request: unsent, lost, refused, failed (an error there) or cancelled (acknowledged)."""
+
+    claim: Claim
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelFacts:
+    """Everything known about cancelling one operation. `asked_at` is None while nobody asked."""
+
+    asked_at: datetime | None = None
+    until: datetime | None = None  # when the request is given up
+    possible: bool = True  # the provider's capability when it was asked
+    needs_ref: bool = False
+    tries: tuple[CancelTry, ...] = ()
+    answers: tuple[CancelAnswer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFacts:
+    """Everything an operation's state is folded from."""
+
+    attempts: tuple[AttemptFact, ...] = ()
+    receipts: tuple[ReceiptFact, ...] = ()
+    refused: bool = False  # the gate refused it at least once
+    compensated_at: datetime | None = None  # when a compensation was first sent
+    cancel: CancelFacts = CancelFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What the facts say at `now`, and when time alone will make them say something else."""
+
+    state: OperationState
+    cancellation: Cancellation
+    due_at: datetime | None
+    decided_by: tuple[ReceiptFact, ...] = ()
+    contradictory: bool = False  # final words exclude each other
+    doubled: bool = False  # different references came back for one key: perhaps done twice
