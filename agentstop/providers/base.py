@@ -87,6 +87,7 @@ class Answer:
     authoritative: bool = True
     retry_after: float | None = None  # seconds after which the provider wants to be asked again
     at: datetime | None = None  # the provider's own clock, where it told the moment of the effect
+    progress: float | None = None  # from 0 to 1, where the provider told it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,148 @@
+"""One request over a shared client, sent at most once: a whole reply, or why there is none and whether a byte left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import httpx
+
+from agentstop.bodies import safe
+from agentstop.exceptions import PassExpired
+from agentstop.providers.base import BeforeWrite
+from agentstop.states import Claim
+
+WRITE_BEGINS = ".send_request_headers.started"  # of httpcore's trace, after `http11` or `http2`
+
+REASONS: Mapping[type[Exception], str] = {
+    httpx.ConnectTimeout: "connecting took too long",
+    httpx.PoolTimeout: "no connection became free",
+    httpx.ReadError: "the connection was lost",
+    httpx.WriteError: "the connection was lost while the request was written",
+    httpx.RemoteProtocolError: "the reply was incomplete or not HTTP",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply that arrived whole, or whole up to the cap. `data` is the JSON in it, None where there is none."""
+
+    url: httpx.URL
+    status: int
+    headers: httpx.Headers
+    text: str = ""
+    data: Any = None
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoReply:
+    """No usable reply: unsent where no byte of the request left, else lost. `why` is for people and holds no secret."""
+
+    claim: Claim
+    why: str
+
+
+class _Write:
+    """Hears from the connection when the first byte is about to leave, and asks whether it may."""
+
+    def __init__(self, before: BeforeWrite | None) -> None:
+        self.before, self.begun = before, False
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        if event.endswith(WRITE_BEGINS):
+            if self.before is not None:
+                self.before()
+            self.begun = True
+
+
+async def exchange(
+    client: httpx.AsyncClient,
+    request: httpx.Request,
+    *,
+    deadline: float,
+    cap: int,
+    before_write: BeforeWrite | None = None,
+) -> Reply | NoReply:
+    """Send the request once and read the reply, within the deadline; raises nothing but `PassExpired`."""
+    write = _Write(before_write)
+    request.extensions = {**request.extensions, "trace": write}
+    try:
+        async with asyncio.timeout(deadline):
+            response = await client.send(request, stream=True)
+            try:
+                return _reply(response, *await _read(response, cap))
+            finally:
+                await response.aclose()
+    except PassExpired:
+        raise
+    except Exception as error:
+        return _no_reply(request, error, begun=write.begun, deadline=deadline)
+
+
+def _no_reply(request: httpx.Request, error: Exception, *, begun: bool, deadline: float) -> NoReply:
+    where = f"{request.url.host}:{request.url.port or request.url.scheme}"
+    if isinstance(error, TimeoutError):
+        why = f"the deadline of {deadline:g} s passed"
+    elif isinstance(error, httpx.ConnectError):
+        why = f"no connection ({str(error)[:200]})"
+    else:
+        # The error's own text may quote headers, so only its kind is told.
+        why = REASONS.get(type(error), type(error).__name__)
+    if begun:
+        return NoReply(Claim.LOST, safe(f"No usable answer from {where}: {why}."))
+    return NoReply(Claim.UNSENT, safe(f"Nothing was sent to {where}: {why}."))
+
+
+async def _read(response: httpx.Response, cap: int) -> tuple[bytes, bool]:
+    # Raw: a small compressed body could unpack to more than the cap before anyone can count it.
+    held = bytearray()
+    async for chunk in response.aiter_raw():
+        room = cap - len(held)
+        held += chunk[:room]
+        if len(chunk) > room:
+            return bytes(held), True
+    return bytes(held), False
+
+
+def _reply(response: httpx.Response, content: bytes, cut: bool) -> Reply:
+    text, data = _decoded(response.headers, content, cut)
+    if cut:
+        text += f"\n[cut after {len(content)} bytes]"
+    return Reply(response.url, response.status_code, response.headers, text, data, cut)
+
+
+def _decoded(headers: httpx.Headers, content: bytes, cut: bool) -> tuple[str, Any]:
+    encoding = headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        return f"[{len(content)} bytes in the encoding {safe(encoding)}, which was not asked for]", None
+    text = safe(content.decode("utf-8", "replace"))
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if cut or not (kind == "application/json" or kind.endswith("+json")):
+        return text, None
+    try:
+        return text, _clean(json.loads(text, parse_constant=_no_constant))
+    except (ValueError, RecursionError):
+        return text, None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _clean(value: Any) -> Any:
+    """JSON without what databases refuse: escaped NULs and lone surrogates, numbers beyond a float."""
+    match value:
+        case str():
+            return safe(value)
+        case float() if value in (float("inf"), float("-inf")):
+            raise ValueError("a number beyond what a float can hold")
+        case dict():
+            return {safe(name): _clean(item) for name, item in value.items()}
+        case list():
+            return [_clean(item) for item in value]
+        case _:
+            return value
