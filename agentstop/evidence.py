@@ -54,7 +54,8 @@ class Evidence:
     attempts: tuple[AttemptFact, ...]
     everyone: frozenset[int]
     heard: tuple[Heard, ...]
-    words: tuple[Heard, ...]  # the provider's final words that stand
+    finals: tuple[Heard, ...]  # the provider's final words, but for those that an undoing explains
+    words: tuple[Heard, ...]  # those of them that stand
     signs: tuple[Heard, ...]  # signs of life
     absences: tuple[Heard, ...]  # authoritative look-ups that found nothing
     proofs: tuple[Heard, ...]  # refused, unsent, not found: each closes its attempts
@@ -76,11 +77,13 @@ def weigh(facts: OperationFacts) -> Evidence:
     receipts = sorted(facts.receipts, key=in_time)
     answers = [receipt for receipt in receipts if _answers_a_send(receipt)]
     heard = tuple(Heard(receipt, _speaks_for(receipt, facts.attempts, answers)) for receipt in receipts)
-    words = _standing(heard, facts.compensated_at)
+    finals = _final_words(heard, facts.compensated_at)
+    words = _standing(finals)
     return Evidence(
         attempts=facts.attempts,
         everyone=frozenset(attempt.number for attempt in facts.attempts),
         heard=heard,
+        finals=finals,
         words=words,
         signs=tuple(h for h in heard if _is_sign_of_life(h.receipt)),
         absences=tuple(h for h in heard if _found_nothing(h.receipt)),
@@ -100,11 +103,19 @@ def receipts_of(heard: Iterable[Heard]) -> tuple[ReceiptFact, ...]:
     return tuple(sorted({h.receipt for h in heard}, key=in_time))
 
 
-def in_time(receipt: ReceiptFact) -> tuple[datetime, datetime, str, str, int, str, bool, int]:
+def in_time(receipt: ReceiptFact) -> tuple[datetime, datetime, str, str, int, str, bool, int, datetime]:
     """A total order, so that equal sets of receipts are equal sequences."""
-    attempt = -1 if receipt.attempt is None else receipt.attempt
-    kind = (str(receipt.claim), str(receipt.source), attempt, receipt.ref)
-    return (receipt.seen_at, receipt.asked_at, *kind, receipt.authoritative, receipt.id)
+    return (
+        receipt.seen_at,
+        receipt.asked_at,
+        receipt.claim,
+        receipt.source,
+        -1 if receipt.attempt is None else receipt.attempt,
+        receipt.ref,
+        receipt.authoritative,
+        receipt.id,
+        receipt.at or receipt.seen_at,
+    )
 
 
 def _is_closing(receipt: ReceiptFact, compensated_at: datetime | None) -> bool:
@@ -152,12 +163,16 @@ def _absent(receipt: ReceiptFact, attempts: Sequence[AttemptFact], answers: Sequ
     return settled & {answer.attempt for answer in answers if answer.ref == receipt.ref}
 
 
-def _standing(heard: Sequence[Heard], compensated_at: datetime | None) -> tuple[Heard, ...]:
-    """The provider's final words that no later read-back replaces (rule 2) and no undoing explains (rule 7)."""
+def _final_words(heard: Sequence[Heard], compensated_at: datetime | None) -> tuple[Heard, ...]:
+    """The provider's final words; once an effect was undone, "failed" says nothing about the first time (rule 7)."""
     finals = [h for h in heard if h.receipt.claim in FINAL_CLAIMS and h.receipt.source in PROVIDERS_WORD]
-    words = [h for h in finals if h.receipt.claim is Claim.SUCCEEDED or not _is_after(h.receipt, compensated_at)]
-    asked_at = max((h.receipt.asked_at for h in words if h.receipt.source is Source.READ_BACK), default=None)
-    return tuple(h for h in words if asked_at is None or h.receipt.seen_at >= asked_at)
+    return tuple(h for h in finals if h.receipt.claim is Claim.SUCCEEDED or not _is_after(h.receipt, compensated_at))
+
+
+def _standing(finals: Sequence[Heard]) -> tuple[Heard, ...]:
+    """Those that were not answered before a final read-back was asked, which replaces them (rule 2)."""
+    asked_at = max((h.receipt.asked_at for h in finals if h.receipt.source is Source.READ_BACK), default=None)
+    return tuple(h for h in finals if asked_at is None or h.receipt.seen_at >= asked_at)
 
 
 def _is_after(receipt: ReceiptFact, compensated_at: datetime | None) -> bool:

@@ -116,7 +116,7 @@ def _if_succeeded(evidence: Evidence) -> _Verdict | None:
         return None
     if all(evidence.reach(h) <= evidence.no_effect for h in done):
         return _Verdict(OperationState.UNKNOWN, receipts_of(evidence.words), contradictory=True)
-    return _Verdict(OperationState.SUCCEEDED, receipts_of(done))
+    return _Verdict(OperationState.SUCCEEDED, _saying(evidence, Claim.SUCCEEDED))
 
 
 def _if_without_effect(evidence: Evidence) -> _Verdict | None:
@@ -129,8 +129,14 @@ def _if_without_effect(evidence: Evidence) -> _Verdict | None:
     alive = [h for h in evidence.signs if h.receipt.source is Source.READ_BACK and h.receipt.asked_at > last_word]
     if alive or failed & cancelled:
         return _Verdict(OperationState.UNKNOWN, receipts_of([*evidence.words, *alive]), contradictory=True)
-    state = OperationState.CANCELLED if cancelled else OperationState.FAILED
-    return _Verdict(state, receipts_of(h for h in evidence.words if h.about))
+    if cancelled:
+        return _Verdict(OperationState.CANCELLED, _saying(evidence, Claim.CANCELLED))
+    return _Verdict(OperationState.FAILED, _saying(evidence, Claim.FAILED))
+
+
+def _saying(evidence: Evidence, claim: Claim) -> tuple[ReceiptFact, ...]:
+    """All final words that say so, with those that a later read-back only confirmed: they tell since when."""
+    return receipts_of(h for h in evidence.finals if h.receipt.claim is claim)
 
 
 def _if_alive(evidence: Evidence, now: datetime) -> _Verdict | None:
