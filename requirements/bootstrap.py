@@ -103,9 +103,9 @@ def install() -> None:
 
 
 def failure(output: str) -> str:
-    last = "\n".join(output.strip().splitlines()[-4:])
     if any(sign in output for sign in NO_NETWORK):
-        return f"{last}\nThe packages could not be fetched: this once, it needs a network (or a mirror that pip knows)."
+        return "The packages could not be fetched. Once, this needs a network or a package mirror that pip knows."
+    last = "\n".join(output.strip().splitlines()[-4:])
     return f"{last}\nInstalling the packages of requirements/lock.txt failed; the lines above are pip's."
 
 
