@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -92,7 +93,8 @@ class HttpProvider(Provider):
             request = self._request("GET", self._followed(action.look_up_path, submission))
         except ValueError:
             return None
-        return looked_up(action, await self._exchange(request, deadline))
+        answer = looked_up(action, await self._exchange(request, deadline))
+        return _about(answer, action.look_up_path, submission)
 
     async def cancel(self, submission: Submission, *, deadline: float) -> CancelReply:
         """Ask the provider to give the operation up."""
@@ -103,7 +105,8 @@ class HttpProvider(Provider):
             request = self._request(action.cancel_method, self._followed(action.cancel_path, submission))
         except ValueError as error:
             return CancelReply(Claim.UNSENT, body=f"Nothing was sent: {error}.")
-        return cancelled(action, await self._exchange(request, deadline))
+        reply = cancelled(action, await self._exchange(request, deadline))
+        return replace(reply, answer=_about(reply.answer, action.cancel_path, submission))
 
     async def aclose(self) -> None:
         """Close all connections; a later call opens new ones."""
@@ -179,6 +182,13 @@ class HttpProvider(Provider):
             return key
         escaped = key.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
+
+
+def _about(answer: Answer | None, template: str, submission: Submission) -> Answer | None:
+    """The answer with the reference it was asked by, where it tells none itself."""
+    if answer is None or answer.ref or "{ref}" not in template:
+        return answer
+    return replace(answer, ref=submission.ref)
 
 
 def _checked_url(text: str) -> httpx.URL:

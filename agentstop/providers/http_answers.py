@@ -12,7 +12,7 @@ import httpx
 from agentstop.providers.base import Answer, CancelReply, LookUp
 from agentstop.providers.http_action import HttpAction
 from agentstop.providers.http_exchange import NoReply, Reply
-from agentstop.states import Claim, Source
+from agentstop.states import FINAL_CLAIMS, Claim, Source
 
 DONE = frozenset({200, 201, 203, 204, 205})
 UNCLEAR = frozenset({408, 409, 425, 429})  # 4xx that do not say that nothing happened
@@ -27,7 +27,8 @@ def submitted(action: HttpAction, reply: Reply | NoReply) -> Answer:
     if reply.status in DONE:
         return _answer(action, reply, _word(action, reply) or Claim.SUCCEEDED)
     if reply.status == 202:
-        return _answer(action, reply, _word(action, reply) or Claim.ACCEPTED)
+        word = _word(action, reply)
+        return _answer(action, reply, word if word in FINAL_CLAIMS else Claim.ACCEPTED)
     refused = 400 <= reply.status < 500 and reply.status not in UNCLEAR
     return Answer(Claim.REFUSED if refused else Claim.LOST, body=_told(reply), retry_after=_retry_after(reply))
 

@@ -1,0 +1,1 @@
+"""What ships for tests: of this package, and of projects that embed it."""

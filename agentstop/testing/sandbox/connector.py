@@ -1,0 +1,54 @@
+"""The sandbox as a connector: what its actions are, and what is true of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from agentstop.providers.base import Cancel, Capability, LookUp, SubmitIdempotency
+from agentstop.providers.http import HttpAction
+
+PROVIDER = "agentstop.providers.http.HttpProvider"
+
+
+def sandbox_connector(address: str, *, settling: timedelta = timedelta(seconds=2)) -> dict[str, Any]:
+    """An entry of `AGENTSTOP_CONNECTORS` for the sandbox at this address."""
+    return {"PROVIDER": PROVIDER, "OPTIONS": sandbox_options(address, settling=settling)}
+
+
+def sandbox_options(address: str, *, settling: timedelta = timedelta(seconds=2)) -> dict[str, Any]:
+    """The options of `HttpProvider` for the sandbox at this address.
+
+    A request shows in look-ups at once when it is accepted. Where a test holds one at `received` for longer than
+    `settling`, that would not be true: such a test passes a longer one.
+    """
+    lasting = Capability(
+        submit=SubmitIdempotency.KEY,
+        key_life=timedelta(days=30),
+        look_up=LookUp.BY_KEY,
+        authoritative=True,
+        settling=settling,
+        max_age=timedelta(hours=1),
+    )
+    cancellable = replace(lasting, cancel=Cancel.BEST_EFFORT, cancel_needs_ref=True)
+    report = HttpAction(
+        "/reports",
+        capability=cancellable,
+        look_up_path="/operations/{key}",
+        cancel_path="{ref}",
+        result_field="result",
+        at_field="at",
+        progress_field="progress",
+    )
+    upload = replace(report, path="/uploads", capability=lasting, cancel_path="")
+    return {
+        "base_url": address,
+        "actions": {
+            "report.create": report,
+            "file.upload": upload,
+            "notify.post": replace(upload, path="/notifications"),
+            # The same without a key: sent twice it has two effects, and nobody can be asked.
+            "notify.blind": replace(upload, path="/notifications", capability=Capability(), look_up_path=""),
+        },
+    }

@@ -1,0 +1,45 @@
+"""What a caller can ask the sandbox to do wrong, in the field `sandbox` of a request's body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+LONGEST = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """How one effect misbehaves; kept with it, and no part of its identity.
+
+    Counts say how many times: `true` is once.
+    """
+
+    slow: float = -1.0  # the work takes so many seconds, whatever the request says
+    fail: bool = False  # the work ends as failed
+    drop: bool = False  # accepted, then the connection is reset without an answer
+    lose_response: bool = False  # the effect is done, then the connection is closed without an answer
+    nonsense: bool = False  # the effect is done, the answer is garbage
+    refuse: bool = False  # 400, nothing accepted
+    server_error: int = 0  # 500 so many times, nothing accepted
+    refuse_cancel: bool = False  # 409 to DELETE while it works
+    ack_and_complete: bool = False  # 202 to DELETE, and it completes all the same
+    cancel_error: int = 0  # 500 to DELETE so many times
+    look_up_error: int = 0  # 503 to look-ups so many times
+
+    @classmethod
+    def read(cls, given: Any) -> Switches:
+        """The switches in a request; a ValueError says which is unknown or has no use."""
+        if not isinstance(given, Mapping):
+            raise ValueError("sandbox must be an object of switches")
+        known: dict[str, type] = {field.name: type(field.default) for field in fields(cls)}
+        for name, value in given.items():
+            if name not in known:
+                raise ValueError(f"unknown switch {name!r}: use one of {', '.join(known)}")
+            if not isinstance(value, int | float) or not -1 <= value <= LONGEST:
+                raise ValueError(f"the switch {name!r} cannot be {value!r}")
+        return cls(**{name: known[name](value) for name, value in given.items()})
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
