@@ -114,7 +114,7 @@ def in_time(receipt: ReceiptFact) -> tuple[datetime, datetime, str, str, int, st
         receipt.ref,
         receipt.authoritative,
         receipt.id,
-        receipt.at or receipt.seen_at,
+        receipt.provider_at or receipt.seen_at,
     )
 
 

@@ -117,7 +117,7 @@ class ReceiptFact:
     ref: str = ""
     authoritative: bool = True
     id: int = 0
-    at: datetime | None = None  # the provider's own clock, where it told the moment of the effect
+    provider_at: datetime | None = None  # the provider's own clock, where it told the moment of the effect
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,216 @@
+"""Every label and sentence that a person reads about operations, tasks and agents, as tables to be translated.
+
+Sentences hold no times: the datetimes stand beside them, so that a template shows them in the reader's zone.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.utils.translation import gettext_noop as _
+from django.utils.translation import ngettext_lazy
+
+from agentstop.states import Cancellation, Claim, RunState, Source, TaskState
+
+
+class Label(StrEnum):
+    """What an operation is called, in the order in which a task's line counts them."""
+
+    STILL_ACTIVE = "still_active"
+    CANCELLED = "cancelled"
+    COMPLETED_BEFORE = "completed_before"
+    UNKNOWN = "unknown"
+    NOT_SENT = "not_sent"
+    FAILED = "failed"
+    WAITING = "waiting"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+
+
+class Tone(StrEnum):
+    """How loud a reading is; a style sheet may give each a colour, never as the only sign."""
+
+    QUIET = "quiet"
+    BUSY = "busy"
+    GOOD = "good"
+    NOTICE = "notice"  # it was stopped, and all the same goes on or is done
+    UNSURE = "unsure"
+    BAD = "bad"
+
+
+TONES = {
+    Label.STILL_ACTIVE: Tone.NOTICE,
+    Label.CANCELLED: Tone.GOOD,
+    Label.COMPLETED_BEFORE: Tone.NOTICE,
+    Label.UNKNOWN: Tone.UNSURE,
+    Label.NOT_SENT: Tone.QUIET,
+    Label.FAILED: Tone.BAD,
+    Label.WAITING: Tone.QUIET,
+    Label.IN_PROGRESS: Tone.BUSY,
+    Label.COMPLETED: Tone.GOOD,
+}
+
+NAMES = {
+    Label.STILL_ACTIVE: _("still active"),
+    Label.CANCELLED: _("cancelled"),
+    Label.COMPLETED_BEFORE: _("completed before cancellation"),
+    Label.UNKNOWN: _("unknown outcome"),
+    Label.NOT_SENT: _("not sent"),
+    Label.FAILED: _("failed"),
+    Label.WAITING: _("waiting"),
+    Label.IN_PROGRESS: _("in progress"),
+    Label.COMPLETED: _("completed"),
+}
+BEING_SENT = _("still active (being sent)")
+
+COUNTS = {
+    Label.STILL_ACTIVE: ngettext_lazy("%(count)d still active", "%(count)d still active", "count"),
+    Label.CANCELLED: ngettext_lazy("%(count)d cancelled", "%(count)d cancelled", "count"),
+    Label.COMPLETED_BEFORE: ngettext_lazy(
+        "%(count)d completed before cancellation", "%(count)d completed before cancellation", "count"
+    ),
+    Label.UNKNOWN: ngettext_lazy("%(count)d unknown outcome", "%(count)d unknown outcomes", "count"),
+    Label.NOT_SENT: ngettext_lazy("%(count)d not sent", "%(count)d not sent", "count"),
+    Label.FAILED: ngettext_lazy("%(count)d failed", "%(count)d failed", "count"),
+    Label.WAITING: ngettext_lazy("%(count)d waiting", "%(count)d waiting", "count"),
+    Label.IN_PROGRESS: ngettext_lazy("%(count)d in progress", "%(count)d in progress", "count"),
+    Label.COMPLETED: ngettext_lazy("%(count)d completed", "%(count)d completed", "count"),
+}
+
+TASKS = {
+    TaskState.ACTIVE: _("Running."),
+    TaskState.PAUSED: _("Paused. Nothing new will be sent until it is resumed."),
+    TaskState.STOPPED: _("Stopped. Nothing new will be sent."),
+    TaskState.FINISHED: _("Finished."),
+}
+
+# How far cancelling got. Confirmed is said by the evidence, which knows by whom.
+CANCELLATIONS = {
+    Cancellation.NONE: "",
+    Cancellation.WAITING: _("Cancel requested; it waits for the provider's reference, which is not known yet."),
+    Cancellation.REQUESTED: _("Cancel requested, not delivered yet."),
+    Cancellation.SENT: _("A cancel request was sent, or may have been; the provider has not answered it."),
+    Cancellation.ACKNOWLEDGED: _("Cancel acknowledged, not confirmed: the effect may still happen."),
+    Cancellation.CONFIRMED: "",
+    Cancellation.REFUSED: _("The provider refused to cancel it."),
+    Cancellation.UNDELIVERABLE: _("The cancel request could not be delivered, and is no longer tried."),
+    Cancellation.UNSUPPORTED: _("Cancelling it is not supported by this provider."),
+    Cancellation.MOOT: "",
+}
+
+# What one receipt says.
+_REPORTED_ALIVE = _("An intermediary says that it goes on; the provider itself has not said so.")
+_ACKNOWLEDGED_ALIVE = _("The answer to the cancel request says that it goes on.")
+RECEIPTS = {
+    (Claim.SUCCEEDED, Source.READ_BACK): _("The provider was asked, and says that it was done."),
+    (Claim.SUCCEEDED, Source.PROVIDER): _("The provider reported that it was done."),
+    (Claim.SUCCEEDED, Source.PERSON): _("A person settled it as completed."),
+    (Claim.SUCCEEDED, Source.INTERMEDIARY): _(
+        "An intermediary reported it completed; the provider has not confirmed it."
+    ),
+    (Claim.FAILED, Source.READ_BACK): _("The provider was asked, and says that it failed."),
+    (Claim.FAILED, Source.PROVIDER): _("The provider reported that it failed."),
+    (Claim.FAILED, Source.PERSON): _("A person settled it as failed."),
+    (Claim.FAILED, Source.INTERMEDIARY): _("An intermediary reported it failed; the provider has not confirmed it."),
+    (Claim.CANCELLED, Source.READ_BACK): _("The provider was asked, and says that it was cancelled."),
+    (Claim.CANCELLED, Source.PROVIDER): _("The provider reported that it was cancelled."),
+    (Claim.CANCELLED, Source.PERSON): _("A person settled it as cancelled."),
+    (Claim.CANCELLED, Source.INTERMEDIARY): _(
+        "An intermediary reported it cancelled; the provider has not confirmed it."
+    ),
+    (Claim.REFUSED, Source.PROVIDER): _("The provider turned the request down."),
+    (Claim.UNSENT, Source.SENDER): _("Nothing left: no connection was made, or the pass to send had ended."),
+    (Claim.UNSENT, Source.PROVIDER): _("Nothing left: no connection was made, or the pass to send had ended."),
+    (Claim.LOST, Source.SENDER): _("It was sent, or may have been; no usable answer came back."),
+    (Claim.LOST, Source.PROVIDER): _("It was sent, or may have been; no usable answer came back."),
+    (Claim.NOT_FOUND, Source.READ_BACK): _("The provider was asked afterwards, and has nothing of it."),
+    (Claim.ACCEPTED, Source.READ_BACK): _("The provider was asked, and says that it has accepted it."),
+    (Claim.ACCEPTED, Source.PROVIDER): _("The provider accepted it."),
+    (Claim.RUNNING, Source.READ_BACK): _("The provider was asked, and says that it is running."),
+    (Claim.RUNNING, Source.PROVIDER): _("The provider reported that it is running."),
+    (Claim.PROGRESS, Source.READ_BACK): _("The provider was asked, and reported progress."),
+    (Claim.PROGRESS, Source.PROVIDER): _("The provider reported progress."),
+    (Claim.ACCEPTED, Source.INTERMEDIARY): _REPORTED_ALIVE,
+    (Claim.RUNNING, Source.INTERMEDIARY): _REPORTED_ALIVE,
+    (Claim.PROGRESS, Source.INTERMEDIARY): _REPORTED_ALIVE,
+    (Claim.ACCEPTED, Source.ACK): _ACKNOWLEDGED_ALIVE,
+    (Claim.RUNNING, Source.ACK): _ACKNOWLEDGED_ALIVE,
+    (Claim.PROGRESS, Source.ACK): _ACKNOWLEDGED_ALIVE,
+}
+
+# What several of them, or their absence, say.
+NOT_AT_THE_GATE = _("It was listed, and nothing was sent for it.")
+NOT_HEARD_YET = _("It was released to be sent; no answer has come yet.")
+SENDER_SILENT = _("Its sender did not report back in time: it may have been sent or not.")
+CONTRADICTORY = _("The provider's own words about it exclude each other.")
+FORGOTTEN = _("The provider was heard about it before; asked since, it has nothing of it.")
+SIGN_TOO_OLD = _("The last sign of life is too long ago.")
+DOUBLED = _("Different references came back for one key: it was perhaps done twice.")
+
+# What is known about the moment of something completed before cancellation.
+ANSWERED_BEFORE = _("That was answered before Stop was pressed.")
+CLOCK_BEFORE = _("By the provider's own clock it was done before Stop was pressed.")
+CLOCK_AFTER = _("By the provider's own clock it was done after Stop was pressed.")
+MOMENT_UNKNOWN = _("Whether it was done before or after Stop was pressed cannot be told.")
+
+# Why the gate refused, and what to do about it: keyed by `reason` of the exceptions.
+REFUSALS = {
+    "stopped": _("Refused before it was sent: the task was stopped."),
+    "superseded": _("Refused before it was sent: a newer run of the task had begun."),
+    "paused": _("Refused before it was sent: the task was paused."),
+    "finished": _("Refused before it was sent: the task or its run had ended."),
+    "frozen": _("Refused before it was sent: an operator holds it."),
+    "outcome_unknown": _("Refused before it was sent: an earlier attempt may have had its effect."),
+    "in_flight": _("Refused before it was sent: the same operation was being sent, cancelled or undone."),
+    "key_reused": _("Refused before it was sent: its key names an operation with other arguments."),
+    "refused": _("Refused before it was sent."),
+}
+AFTER_REFUSAL = {
+    "stopped": _("To have it sent, start the task again."),
+    "superseded": _("The newer run can ask for it."),
+    "paused": _("It can be asked for again once the task is resumed."),
+    "finished": _("To have it sent, start the task again."),
+    "frozen": _("It can be asked for again once the operator lets go."),
+    "outcome_unknown": _("Find out first what the earlier attempt did."),
+    "in_flight": _("It can be asked for again once that has ended."),
+    "key_reused": _("Give it a key of its own."),
+    "refused": _("It can be asked for again."),
+}
+
+# What can be done next.
+START_AGAIN = _("To have it sent, start the task again.")
+ASK_AGAIN = _("It can be asked for again.")
+WAITS_FOR_RESUME = _("It waits until the task is resumed.")
+WAITS_FOR_GATE = _("Its agent has not asked to send it yet.")
+STOP_WILL_CANCEL = _("If the task is stopped, the provider is asked to cancel it.")
+ANSWER_IS_KEPT = _("Its answer is kept when it comes.")
+LOOK_UP_DUE = _("The provider is to be asked what became of it.")
+LOOK_YOURSELF = _("Look at the provider itself to see what became of it.")
+SEE_ANSWER = _("See what the provider answered.")
+UNDO = _("Stopping does not undo it; that takes another action.")
+NOTHING_LEFT_TO_DO = _("Nothing is left to do.")
+
+# What this provider cannot do.
+GOES_ON_AFTER_STOP = _("This provider cannot cancel it: once sent, it goes on even if the task is stopped.")
+END_IT_THERE = _("It can be ended only at the provider itself.")
+CANCELS_UNTIL_STARTED = _("This provider cancels only what it has not started.")
+ACK_PROVES_NOTHING = _("At this provider an acknowledged cancel does not prove that nothing happens.")
+CANNOT_BE_ASKED = _("This provider cannot be asked what became of it.")
+ASKED_BY_REF_ONLY = _("This provider can be asked only by its reference, which is not known.")
+ABSENCE_PROVES_NOTHING = _("When this provider finds nothing, that does not prove that nothing was done.")
+MIGHT_BE_DONE_TWICE = _("Sending it again might do it twice.")
+
+# The agent's own process.
+NO_AGENT = _("No agent has started.")
+AGENT_RUNNING = _("The agent is running.")
+AGENT_SILENT = _("The agent is meant to be running, and has not been heard of for a while.")
+AGENT_HALTED = _("The agent has halted.")
+AGENT_STILL_RUNNING = _("The agent is still running; it can send nothing new.")
+AGENT_NOT_HEARD_OF = _("The agent has not been heard of since the stop.")
+AGENT_ENDED = {
+    RunState.FINISHED: (_("The agent has finished."), Tone.GOOD),
+    RunState.FAILED: (_("The agent ended with an error."), Tone.BAD),
+    RunState.SUPERSEDED: (_("A newer run has taken over."), Tone.QUIET),
+}
+
+NO_OPERATIONS = _("No operations.")
