@@ -15,7 +15,9 @@ from agentstop.exceptions import PassExpired
 from agentstop.providers.base import BeforeWrite
 from agentstop.states import Claim
 
-WRITE_BEGINS = ".send_request_headers.started"  # of httpcore's trace, after `http11` or `http2`
+# Events of httpcore's trace; the last follows `http11` or `http2`.
+CONNECTED, SECURED = "connection.connect_tcp.complete", "connection.start_tls.complete"
+WRITE_BEGINS = ".send_request_headers.started"
 
 REASONS: Mapping[type[Exception], str] = {
     httpx.ConnectTimeout: "connecting took too long",
@@ -51,12 +53,23 @@ class _Write:
 
     def __init__(self, before: BeforeWrite | None) -> None:
         self.before, self.begun = before, False
+        self.half_open: Any = None  # a socket whose TLS handshake is under way
 
     async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
-        if event.endswith(WRITE_BEGINS):
+        if event == CONNECTED:
+            self.half_open = info["return_value"]
+        elif event == SECURED:
+            self.half_open = None
+        elif event.endswith(WRITE_BEGINS):
+            self.half_open = None
             if self.before is not None:
                 self.before()
             self.begun = True
+
+    async def close(self) -> None:
+        """Close what httpcore leaves open when it is cancelled in the middle of a handshake."""
+        if self.half_open is not None:
+            await self.half_open.aclose()
 
 
 async def exchange(
@@ -81,6 +94,8 @@ async def exchange(
         raise
     except Exception as error:
         return _no_reply(request, error, begun=write.begun, deadline=deadline)
+    finally:
+        await write.close()
 
 
 def _no_reply(request: httpx.Request, error: Exception, *, begun: bool, deadline: float) -> NoReply:
