@@ -22,7 +22,7 @@ LONGEST_WAIT = 30.0
 CREATE = re.compile(r"/(report|upload|notification)s")
 EFFECT = re.compile(r"/(report|upload|notification)s/([0-9]{1,18})")
 OPERATION = re.compile(r"/operations/(.+)")
-CONTROL = re.compile(r"/_control/(hold|wait|release|reset)")
+CONTROL = re.compile(r"/_control/(hold|wait|release|settled|reset)")
 STYLE = (Path(__file__).parent / "ledger.css").read_bytes()
 
 Scope = MutableMapping[str, Any]
@@ -129,6 +129,8 @@ class Sandbox:
                     return await self._wait(point, match, body)
                 case "release":
                     return Response(200, {"released": self.holds.release(point, match)})
+                case "settled":
+                    return await self._settled(match, body)
                 case _:
                     self.desk.reset()
                     return Response(200, {})
@@ -138,9 +140,14 @@ class Sandbox:
             return error(409, str(problem))
 
     async def _wait(self, point: str, match: str, body: dict[str, Any]) -> Response:
-        seconds = min(float(body.get("seconds", LONGEST_WAIT)), LONGEST_WAIT)
-        held = await self.holds.wait(point, match, count=int(body.get("count", 1)), seconds=seconds)
+        held = await self.holds.wait(point, match, count=int(body.get("count", 1)), seconds=_patience(body))
         return Response(200, {"held": held}) if held is not None else error(504, "nobody came in time")
+
+    async def _settled(self, match: str, body: dict[str, Any]) -> Response:
+        effects = await self.desk.settled(match, seconds=_patience(body))
+        return (
+            Response(200, {"effects": [_row(effect) for effect in effects]}) if effects else error(504, "not settled")
+        )
 
     def _told(self, request: Request) -> Response:
         if request.path == "/ledger.css":
@@ -154,6 +161,10 @@ class Sandbox:
                 200, page(effects, counts, label=label), {"content-security-policy": CSP}, "text/html; charset=utf-8"
             )
         return Response(200, {"effects": [_row(effect) for effect in effects], "counts": counts})
+
+
+def _patience(body: dict[str, Any]) -> float:
+    return min(float(body.get("seconds", LONGEST_WAIT)), LONGEST_WAIT)
 
 
 def _row(effect: Effect) -> dict[str, Any]:

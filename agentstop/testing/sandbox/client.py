@@ -46,6 +46,10 @@ class SandboxClient:
         """Let everyone held there go on, and hold nobody any more; how many were held."""
         return int(self._control("release", point=point, match=match)["released"])
 
+    def settled(self, match: str, *, seconds: float = 30.0) -> list[dict[str, Any]]:
+        """The effects with this key, label or text, as soon as nobody works on them any more."""
+        return list(self._control("settled", match=match, seconds=seconds)["effects"])
+
     def reset(self) -> None:
         """Let everyone go and forget everything, the ledger too."""
         self._control("reset")

@@ -137,6 +137,14 @@ class Desk:
         headers = {"content-location": effect.ref}
         return Response(200, effect.as_json(), headers | ({"retry-after": "1"} if effect.state == "running" else {}))
 
+    async def settled(self, match: str, *, seconds: float) -> list[Effect]:
+        """The effects with this key, label or text, as soon as nobody works on them; none when the time is over."""
+        effects = [effect for effect in self.ledger.effects() if match in effect.names.values()]
+        jobs = [self._job(effect) for effect in effects]
+        if not jobs or (await asyncio.wait(jobs, timeout=seconds))[1]:
+            return []
+        return [self.ledger.by_id(effect.kind, effect.id) or effect for effect in effects]
+
     async def cancel(self, found: Effect | None) -> Response:
         """Cancel what can still be cancelled; the answer tells the state in any case."""
         if found is None:
