@@ -1,295 +1,20 @@
-"""The HTTP provider against real sockets: what it claims is what the bytes prove."""
+"""The HTTP provider against real sockets: bodies, requests, references, look-ups and cancels."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
+import httpx
 import pytest
 
-from agentstop.exceptions import PassExpired
-from agentstop.providers.base import (
-    Answer,
-    Cancel,
-    Capability,
-    Context,
-    LookUp,
-    Submission,
-    SubmitIdempotency,
-)
-from agentstop.providers.http import HttpAction, HttpProvider
+from agentstop.providers.http import HttpProvider
 from agentstop.states import Claim, Source
-from tests.providers.raw import OK, Connection, RawServer, raw_server, saying, saying_once
-
-pytestmark = pytest.mark.asyncio(loop_scope="function")
-
-GUARD = 30.0
-KEYED = Capability(
-    submit=SubmitIdempotency.KEY,
-    look_up=LookUp.BY_REF,
-    authoritative=True,
-    cancel=Cancel.BEST_EFFORT,
-    cancel_needs_ref=True,
-)
-ACTIONS = {
-    "job.create": HttpAction("/jobs", capability=KEYED, look_up_path="{ref}", cancel_path="{ref}"),
-    "file.put": HttpAction("/files/{folder}/{name}", method="PUT"),
-    "page.get": HttpAction("/pages", method="GET"),
-}
+from tests.providers.calls import ACTIONS, GUARD, closed_port, freely, job, json_reply, lowered, provider_at, said
+from tests.providers.raw import OK, Connection, raw_server, saying, saying_once
 
 
-@asynccontextmanager
-async def provider_at(address: str, **options: Any) -> AsyncIterator[HttpProvider]:
-    provider = HttpProvider(**{"base_url": address, "actions": ACTIONS, **options})
-    try:
-        yield provider
-    finally:
-        await provider.aclose()
-
-
-def job(key: str = "k-1", *, ref: str = "", action: str = "job.create", **args: Any) -> Submission:
-    return Submission(operation=1, action=action, args=args, idempotency_key=key, ref=ref)
-
-
-def freely(deadline: float = GUARD) -> Context:
-    return Context(before_write=lambda: None, deadline=deadline)
-
-
-def expired() -> None:
-    raise PassExpired("too old")
-
-
-VOID = Context(before_write=expired, deadline=GUARD)
-
-
-async def said(reply: bytes, **options: Any) -> Answer:
-    """The answer to one submit that the server answers with these bytes and then closes."""
-    async with raw_server(saying_once(reply)) as server, provider_at(server.address, **options) as provider:
-        return await provider.submit(job(), freely())
-
-
-class TestBeforeTheWrite:
-    async def test_no_byte_leaves_when_the_pass_is_void(self) -> None:
-        async with raw_server(saying(OK)) as server, provider_at(server.address) as provider:
-            with pytest.raises(PassExpired):
-                await provider.submit(job(), VOID)
-            assert await asyncio.wait_for(server.ended.get(), GUARD) == b""
-            assert len(server.connections) == 1  # the check came after the connection stood
-
-    async def test_no_byte_leaves_on_a_reused_connection_when_the_pass_is_void(self) -> None:
-        async with raw_server(saying(OK)) as server, provider_at(server.address, keep_alive=True) as provider:
-            first = await provider.submit(job(), freely())
-            with pytest.raises(PassExpired):
-                await provider.submit(job("k-2"), VOID)
-            read = await asyncio.wait_for(server.ended.get(), GUARD)
-            assert first.claim is Claim.SUCCEEDED
-            assert read.count(b"POST ") == 1
-            assert len(server.connections) == 1
-
-    async def test_a_void_pass_leaves_the_next_request_and_one_in_flight_unharmed(self) -> None:
-        arrived, go = asyncio.Event(), asyncio.Event()
-
-        async def handler(connection: Connection) -> None:
-            while request := await connection.request():
-                if b"slow" in request:
-                    arrived.set()
-                    await go.wait()
-                await connection.say(OK)
-
-        async with raw_server(handler) as server, provider_at(server.address) as provider:
-            slow = asyncio.create_task(provider.submit(job("slow"), freely()))
-            await asyncio.wait_for(arrived.wait(), GUARD)
-            with pytest.raises(PassExpired):
-                await provider.submit(job("void"), VOID)
-            after = await provider.submit(job("next"), freely())
-            go.set()
-            assert after.claim is Claim.SUCCEEDED
-            assert (await slow).claim is Claim.SUCCEEDED
-
-    async def test_a_void_pass_frees_its_place_in_the_pool(self) -> None:
-        async with raw_server(saying(OK)) as server, provider_at(server.address, max_connections=1) as provider:
-            for _ in range(3):
-                with pytest.raises(PassExpired):
-                    await provider.submit(job(), VOID)
-            assert (await provider.submit(job(), freely())).claim is Claim.SUCCEEDED
-
-    async def test_the_pass_is_asked_once_for_each_submit_and_never_without_a_connection(self) -> None:
-        asked: list[str] = []
-        context = Context(before_write=lambda: asked.append("asked"), deadline=GUARD)
-        async with raw_server(saying(OK)) as server, provider_at(server.address) as provider:
-            await provider.submit(job(), context)
-            await provider.submit(job(), context)
-        async with provider_at(closed_port()) as provider:
-            await provider.submit(job(), context)
-        assert asked == ["asked", "asked"]
-
-    async def test_any_other_error_of_the_check_is_unsent(self) -> None:
-        def broken() -> None:
-            raise ZeroDivisionError
-
-        async with raw_server(saying(OK)) as server, provider_at(server.address) as provider:
-            answer = await provider.submit(job(), Context(before_write=broken, deadline=GUARD))
-            assert answer.claim is Claim.UNSENT
-            assert await asyncio.wait_for(server.ended.get(), GUARD) == b""
-
-
-class TestUnsent:
-    async def test_a_refused_connection_is_unsent(self) -> None:
-        async with provider_at(closed_port()) as provider:
-            answer = await provider.submit(job(), freely())
-        assert (answer.claim, answer.source) == (Claim.UNSENT, Source.SENDER)
-        assert "no connection" in answer.body
-
-    async def test_a_name_that_does_not_resolve_is_unsent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def nobody(*args: Any, **kwargs: Any) -> Any:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-        monkeypatch.setattr(socket, "getaddrinfo", nobody)
-        async with provider_at("http://provider.test") as provider:
-            assert (await provider.submit(job(), freely())).claim is Claim.UNSENT
-
-    async def test_a_failed_tls_handshake_is_unsent(self) -> None:
-        async def plain(connection: Connection) -> None:
-            await connection.reader.read(1)
-            await connection.say(b"HTTP/1.1 400 no TLS here\r\n\r\n")
-
-        async with raw_server(plain) as server, provider_at(f"https://127.0.0.1:{server.port}") as provider:
-            assert (await provider.submit(job(), freely())).claim is Claim.UNSENT
-
-    async def test_a_deadline_that_passes_before_the_handshake_ends_is_unsent(self) -> None:
-        async def silent(connection: Connection) -> None:
-            await connection.reader.read()
-
-        async with raw_server(silent) as server, provider_at(f"https://127.0.0.1:{server.port}") as provider:
-            assert (await provider.submit(job(), freely(deadline=0.2))).claim is Claim.UNSENT
-
-    async def test_waiting_for_a_free_connection_until_the_deadline_is_unsent(self) -> None:
-        arrived, go = asyncio.Event(), asyncio.Event()
-
-        async def handler(connection: Connection) -> None:
-            await connection.request()
-            arrived.set()
-            await go.wait()
-            await connection.say(OK)
-
-        async with raw_server(handler) as server, provider_at(server.address, max_connections=1) as provider:
-            first = asyncio.create_task(provider.submit(job("first"), freely()))
-            await asyncio.wait_for(arrived.wait(), GUARD)
-            second = await provider.submit(job("second"), freely(deadline=0.1))
-            go.set()
-            assert second.claim is Claim.UNSENT
-            assert (await first).claim is Claim.SUCCEEDED
-
-    @pytest.mark.parametrize(
-        ("submission", "why"),
-        [
-            (job(action="file.put", folder="a", name=".."), "names nothing"),
-            (job(action="file.put", folder="a"), "needs the argument 'name'"),
-            (job(action="job.drop"), "no action 'job.drop'"),
-            (job("key\r\nX-Evil: 1"), "cannot stand in a header"),
-            (job(thing=object()), "not JSON serializable"),
-            (job(number=float("nan")), "not JSON compliant"),
-        ],
-    )
-    async def test_a_request_that_cannot_be_made_is_unsent_and_says_why(self, submission: Submission, why: str) -> None:
-        async with raw_server(saying(OK)) as server, provider_at(server.address) as provider:
-            answer = await provider.submit(submission, freely())
-            assert answer.claim is Claim.UNSENT
-            assert why in answer.body
-            assert server.connections == []
-
-
-class TestLost:
-    @pytest.mark.parametrize(
-        "reply",
-        [
-            pytest.param(b"", id="closed without an answer"),
-            pytest.param(b"\x00\xff nonsense\r\n\r\n", id="not HTTP"),
-            pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", id="shorter than it says"),
-            pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: ten\r\n\r\n", id="length that is no number"),
-            pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal", id="chunk that breaks off"),
-            pytest.param(b"HTTP/1.1 200 OK\r\nContent-", id="headers that break off"),
-            pytest.param(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000 + b"\r\n\r\n", id="headers without end"),
-            pytest.param(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", id="another protocol"),
-        ],
-    )
-    async def test_no_usable_answer_after_the_write_is_lost(self, reply: bytes) -> None:
-        assert (await said(reply)).claim is Claim.LOST
-
-    async def test_a_reset_after_the_write_is_lost(self) -> None:
-        async def handler(connection: Connection) -> None:
-            await connection.request()
-            connection.reset()
-
-        async with raw_server(handler) as server, provider_at(server.address) as provider:
-            answer = await provider.submit(job(), freely())
-        assert (answer.claim, answer.source) == (Claim.LOST, Source.SENDER)
-
-    async def test_silence_until_the_deadline_is_lost(self) -> None:
-        async def handler(connection: Connection) -> None:
-            await connection.request()
-            await connection.reader.read()
-
-        async with raw_server(handler) as server, provider_at(server.address) as provider:
-            answer = await provider.submit(job(), freely(deadline=0.2))
-        assert answer.claim is Claim.LOST
-        assert "deadline" in answer.body
-
-    async def test_a_body_that_drips_past_the_deadline_is_lost(self) -> None:
-        async def handler(connection: Connection) -> None:
-            await connection.request()
-            await connection.say(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
-            while True:
-                await connection.say(b".")
-                await asyncio.sleep(0.02)  # the drip itself, no synchronisation
-
-        async with raw_server(handler) as server, provider_at(server.address) as provider:
-            assert (await provider.submit(job(), freely(deadline=0.3))).claim is Claim.LOST
-
-    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    async def test_a_redirect_is_no_outcome_and_is_not_followed(self, status: int) -> None:
-        reply = f"HTTP/1.1 {status} Elsewhere\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n".encode()
-        async with raw_server(saying(reply)) as server, provider_at(server.address) as provider:
-            answer = await provider.submit(job(), freely())
-            assert answer.claim is Claim.LOST
-            assert [connection.read.count(b"HTTP/1.1") for connection in server.connections] == [1]
-
-    async def test_a_cancelled_caller_leaves_the_pool_healthy(self) -> None:
-        arrived = asyncio.Event()
-
-        async def handler(connection: Connection) -> None:
-            while request := await connection.request():
-                if b"slow" in request:
-                    arrived.set()
-                    await connection.reader.read()
-                await connection.say(OK)
-
-        async with raw_server(handler) as server, provider_at(server.address, max_connections=1) as provider:
-            task = asyncio.create_task(provider.submit(job("slow"), freely()))
-            await asyncio.wait_for(arrived.wait(), GUARD)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (await provider.submit(job("next"), freely())).claim is Claim.SUCCEEDED
-
-    async def test_bytes_behind_a_reply_never_become_the_answer_to_another_request(self) -> None:
-        smuggled = OK + b"HTTP/1.1 201 Created\r\nContent-Length: 7\r\n\r\nfor two"
-
-        async def handler(connection: Connection) -> None:
-            while request := await connection.request():
-                await connection.say(smuggled if b"one" in request else b"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n")
-
-        async with raw_server(handler) as server, provider_at(server.address) as provider:
-            first = await provider.submit(job("one"), freely())
-            second = await provider.submit(job("two"), freely())
-        assert first.claim is Claim.SUCCEEDED
-        assert second.claim is Claim.REFUSED
-
-
+@pytest.mark.asyncio
 class TestBodies:
     async def test_an_endless_body_is_cut_and_marked(self) -> None:
         async def handler(connection: Connection) -> None:
@@ -338,6 +63,7 @@ class TestBodies:
         assert "gzip" in answer.body
 
 
+@pytest.mark.asyncio
 class TestRequests:
     @pytest.mark.parametrize(
         ("style", "key", "sent"),
@@ -391,6 +117,7 @@ class TestRequests:
         assert "s3cret" not in repr(answers)
 
 
+@pytest.mark.asyncio
 class TestReferences:
     @pytest.mark.parametrize(
         ("location", "ref"),
@@ -436,6 +163,7 @@ class TestReferences:
             assert (await provider.cancel(job(action="page.get"), deadline=GUARD)).claim is Claim.UNSENT
 
 
+@pytest.mark.asyncio
 class TestLookUpsAndCancels:
     async def test_a_look_up_by_reference_carries_it_in_its_answer(self) -> None:
         async with (
@@ -460,6 +188,7 @@ class TestLookUpsAndCancels:
             assert (await provider.cancel(job(ref="/jobs/7"), deadline=GUARD)).claim is Claim.UNSENT
 
 
+@pytest.mark.asyncio
 async def test_closing_twice_or_before_use_is_harmless_and_a_later_call_opens_again() -> None:
     async with raw_server(saying(OK)) as server:
         provider = HttpProvider(base_url=server.address, actions=ACTIONS)
@@ -470,17 +199,11 @@ async def test_closing_twice_or_before_use_is_harmless_and_a_later_call_opens_ag
             await provider.aclose()
 
 
-def closed_port() -> str:
-    """An address where nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+def test_a_provider_serves_one_loop_after_another() -> None:
+    async def told() -> list[Claim]:
+        async with raw_server(saying(OK)) as server:
+            provider.base = httpx.URL(server.address)
+            return [(await provider.submit(job(), freely())).claim for _ in range(2)]
 
-
-def json_reply(content: bytes) -> bytes:
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-    return head.encode() + content
-
-
-def lowered(server: RawServer) -> bytes:
-    return b"".join(connection.read for connection in server.connections).lower()
+    provider = HttpProvider(base_url=closed_port(), actions=ACTIONS)
+    assert asyncio.run(told()) == asyncio.run(told()) == [Claim.SUCCEEDED] * 2
