@@ -211,14 +211,10 @@ def _by_person(evidence: Evidence, verdict: _Verdict) -> _Verdict | None:
     claims = {h.receipt.claim for h in said}
     if last is None or len(claims) > 1 or attempts_of(said) != evidence.everyone:
         return None
-    since = {h.receipt.claim for h in evidence.heard if _is_news(h.receipt, last)}
-    if since - claims:
+    provider = [h.receipt for h in [*evidence.finals, *evidence.signs] if h.receipt.source in PROVIDERS_WORD]
+    if any(receipt.seen_at > last and receipt.claim not in claims for receipt in provider):
         return None
     return _Verdict(OperationState(claims.pop()), receipts_of(said), contradictory=verdict.contradictory)
-
-
-def _is_news(receipt: ReceiptFact, since: datetime) -> bool:
-    return receipt.seen_at > since and receipt.claim in POSITIVE and receipt.source in PROVIDERS_WORD
 
 
 def _is_doubled(receipts: Iterable[ReceiptFact]) -> bool:
