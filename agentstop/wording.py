@@ -156,7 +156,7 @@ def read_agent(
 
 
 def _text(parts: Iterable[str]) -> str:
-    return " ".join(gettext(part) for part in parts if part)  # gettext("") would be the catalogue's header
+    return " ".join(gettext(part) for part in parts if part)
 
 
 def _since(situation: Situation) -> datetime | None:
