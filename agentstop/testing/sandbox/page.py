@@ -22,7 +22,7 @@ PAGE = """<!doctype html>
 <header>
 <h1>What really happened</h1>
 <p>The ledger of the sandbox provider: every effect that it accepted, told by itself.
-Nothing here comes from agentstop.</p>
+Nothing here comes from agentstop. Times are UTC.</p>
 <form method="get">
 <label for="task">Task</label>
 <input id="task" name="task" value="{label}">
@@ -41,7 +41,7 @@ TABLE = """<table>
 <thead><tr>
 <th scope="col">Effect</th><th scope="col">What</th><th scope="col">State</th><th scope="col">Accepted</th>
 <th scope="col">Ended</th><th scope="col" class="number">Requests</th><th scope="col" class="number">Look-ups</th>
-<th scope="col" class="number">Cancel requests</th><th scope="col">Key</th>
+<th scope="col" class="number">Cancels</th>
 </tr></thead>
 <tbody>
 {rows}
@@ -49,12 +49,11 @@ TABLE = """<table>
 </table>"""
 ROW = """<tr>
 <th scope="row"><a href="{ref}">{kind} {id}</a></th>
-<td>{text}<small>{label}</small></td>
+<td>{text}<small>{label}</small><small><code>{key}</code></small></td>
 <td><span class="state {state}">{state}</span></td>
-<td><time datetime="{accepted_at}">{accepted}</time></td>
+<td>{accepted}</td>
 <td>{ended}</td>
 <td class="number">{submits}</td><td class="number">{reads}</td><td class="number">{cancels}</td>
-<td><code>{key}</code></td>
 </tr>"""
 
 
@@ -68,17 +67,12 @@ def page(effects: Iterable[Effect], counts: Mapping[str, Mapping[str, int]], *, 
 
 
 def _row(effect: Effect, counts: Mapping[str, int]) -> str:
-    ended = effect.cancelled_at or effect.done_at
     told = {name: escape(str(value)) for name, value in {**effect.as_json(), **counts}.items()}
-    return ROW.format(
-        **{name: told[name] for name in ("ref", "kind", "id", "text", "label", "accepted_at", "key")},
-        **{name: told[name] for name in ("submits", "reads", "cancels")},
-        state=escape(effect.state),
-        accepted=_clock(effect.accepted_at),
-        ended=f'<time datetime="{escape(ended)}">{_clock(ended)}</time>' if ended else "not yet",
-    )
+    ended = effect.cancelled_at or effect.done_at
+    told |= {"state": escape(effect.state), "accepted": _time(effect.accepted_at)}
+    return ROW.format_map({**told, "ended": _time(ended) if ended else "not yet"})
 
 
-def _clock(iso: str) -> str:
-    """Day and time to the millisecond, in UTC: races are told apart by them."""
-    return escape(f"{iso[:10]} {iso[11:23]}")
+def _time(iso: str) -> str:
+    """To the millisecond: races are told apart by it."""
+    return f'<time datetime="{escape(iso)}">{escape(iso[11:23])}<small>{escape(iso[:10])}</small></time>'
