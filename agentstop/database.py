@@ -81,17 +81,16 @@ def durable() -> Iterator[None]:
 
 
 def _require_safe(conn: BaseDatabaseWrapper) -> None:
-    """Checked once for each connection: isolation and durability are what the gate's promise rests on."""
-    conn.ensure_connection()
-    if conn.connection in _checked:
-        return
+    """Isolation and durability are what the gate's promise rests on; the server is asked once for each connection."""
     if conn.vendor == "sqlite":
         _require_immediate(conn)
     elif conn.vendor == "postgresql":
-        _require_read_committed(conn)
+        conn.ensure_connection()
+        if conn.connection not in _checked:
+            _require_read_committed(conn)
+            _checked.add(conn.connection)
     else:
         raise UnsafeDatabase(f"agentstop needs PostgreSQL or SQLite; database {conn.alias!r} is {conn.vendor}.")
-    _checked.add(conn.connection)
 
 
 def _require_immediate(conn: BaseDatabaseWrapper) -> None:

@@ -52,15 +52,11 @@ class Decision(models.Model):
     """What a person, a policy or the code decided about a task or operation; also when it was denied."""
 
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="decisions")
-    operation = models.ForeignKey(
-        Operation, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions"
-    )
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
     run = models.PositiveIntegerField(null=True, blank=True)  # the run that it named or met
     verb = word_field(Decided)
     effect = word_field(Effect, default=Effect.APPLIED)
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
-    )
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     policy = models.CharField(max_length=100, blank=True)  # who decided where no person did
     reason = models.TextField(blank=True)
     cause = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
@@ -129,9 +125,7 @@ class Receipt(models.Model):
     cut = models.BooleanField(default=False)  # only the beginning of the body is kept
     authoritative = models.BooleanField(default=True)  # of a look-up: "not found" proves absence
     provider_at = models.DateTimeField(null=True, blank=True)  # the provider's own clock, where it told
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
-    )
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 
     class Meta:
         default_permissions = ("view",)

@@ -1,0 +1,132 @@
+"""One gated call: the gate, the send, the receipt, the admission; the caller is freed the moment its run is over."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentstop import settle
+from agentstop.carry import Carry, Manner
+from agentstop.dispatched import Dispatched
+from agentstop.exceptions import Finished, PassExpired, Refused, Stopped, Superseded
+from agentstop.gate import Pass, open_gate
+from agentstop.models.facts import CallOutcome
+from agentstop.outcomes import Outcome
+from agentstop.refusals import Replay
+from agentstop.request import Request
+from agentstop.sending import in_domain, sender
+from agentstop.stop_signal import StopSignal, held, watch
+
+RUN_IS_OVER = (Stopped, Superseded, Finished)
+RECORDING = 60.0  # seconds that a freed caller waits for a commit under way, which says what it got
+
+
+def call(request: Request, manner: Manner) -> Outcome:
+    """Send it if the gate lets it pass, and wait for the outcome or the end of the run, whichever is first.
+
+    Raises the refusals that the agent has to act upon (Paused, Frozen, InFlight, OutcomeUnknown, KeyReused); a run that
+    is over gets `ignored`.
+    """
+    signal = watch().hold(request.task, request.run)
+    found = _enter(request, manner, signal)
+    return found if isinstance(found, Outcome) else _wait(found)
+
+
+async def acall(request: Request, manner: Manner) -> Outcome:
+    """As `call`. When the caller is cancelled, what has left goes on to its receipt."""
+    found = await asyncio.shield(asyncio.wrap_future(sender().start(lambda: _aenter(request, manner))))
+    return found if isinstance(found, Outcome) else await _await(found)
+
+
+async def _aenter(request: Request, manner: Manner) -> Outcome | Carry:
+    return await in_domain(lambda: _enter(request, manner, watch().hold(request.task, request.run)))
+
+
+def _enter(request: Request, manner: Manner, signal: StopSignal) -> Outcome | Carry:
+    """Pass the gate and start the send; the signal is released when nothing needs it any more."""
+    try:
+        passed = open_gate(request, signal)
+        if isinstance(passed, Pass):
+            carry = Carry(passed, signal, manner)
+            carry.future.add_done_callback(lambda _: watch().release(signal))
+            return carry
+    except BaseException as error:
+        watch().release(signal)
+        if isinstance(error, RUN_IS_OVER):
+            return Outcome(CallOutcome.IGNORED, error=str(error), refusal=error)
+        raise
+    watch().release(signal)
+    return _replayed(request, passed)
+
+
+def _replayed(request: Request, replay: Replay) -> Outcome:
+    settled, value = settle.admit_replay(replay.operation, request.run)
+    accepted = settled.outcome is CallOutcome.ACCEPTED
+    return Outcome(settled.outcome or CallOutcome.FAILED, replay.operation, value if accepted else None, settled.error)
+
+
+def _wait(carry: Carry) -> Outcome:
+    free = threading.Event()
+    carry.future.add_done_callback(lambda _: free.set())
+    forget = carry.signal.on_set(free.set)
+    free.wait()
+    forget()
+    return _result(carry)
+
+
+async def _await(carry: Carry) -> Outcome:
+    loop, free = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(*_: Any) -> None:
+        try:
+            loop.call_soon_threadsafe(free.set)
+        except RuntimeError:  # the caller's loop is gone, and the caller with it
+            pass
+
+    carry.future.add_done_callback(tell)
+    forget = carry.signal.on_set(tell)
+    try:
+        await free.wait()
+    finally:
+        forget()
+    if carry.recording.is_set() and not carry.future.done():
+        return await asyncio.to_thread(_result, carry)
+    return _result(carry)
+
+
+def _result(carry: Carry) -> Outcome:
+    """The outcome if it is there, or being committed at this moment; otherwise the run is over, and the caller free."""
+    if carry.future.done() or carry.recording.is_set():
+        return carry.future.result(RECORDING)
+    return Outcome(CallOutcome.IGNORED, carry.passed.operation, refusal=None)
+
+
+@contextmanager
+def dispatch(request: Request) -> Iterator[Dispatched]:
+    """For code that sends by itself: the block is entered with a pass, and hands in its receipts through the handle.
+
+    Raises a Refused instead of entering where nothing may leave. Leaving without a receipt, or by an exception that
+    proves nothing, is recorded as lost: the outcome is unknown.
+    """
+    with held(request.task, request.run) as signal:
+        passed = open_gate(request, signal)
+        if isinstance(passed, Replay):
+            raise Refused(
+                f"Operation {request.key!r} has succeeded before. Nothing is sent again; read its result with run.call()."
+            )
+        handle = Dispatched(passed, signal)
+        try:
+            yield handle
+        except PassExpired as error:
+            if not handle.heard:
+                handle.unsent(error)
+            raise
+        except BaseException as error:
+            if not handle.heard:
+                handle.lost(f"{type(error).__name__}: {error}")
+            raise
+        if not handle.heard:
+            handle.lost("The code that sends ended without a receipt.")

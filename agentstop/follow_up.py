@@ -1,0 +1,47 @@
+"""When an operation is looked at next, where nobody waits for it any more: due rows, not messages that can be lost."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+
+from agentstop import conf, connectors
+from agentstop.models import Operation
+from agentstop.providers.base import LookUp
+from agentstop.states import Cancellation, OperationState
+
+
+def can_look_up(operation: Operation) -> bool:
+    """Whether the provider can be asked about it now: by our key, or by a reference that has become known."""
+    how = connectors.capability(operation.connector, operation.action).look_up
+    return how is LookUp.BY_KEY or (how is LookUp.BY_REF and bool(operation.ref))
+
+
+def wants_cancel(operation: Operation) -> bool:
+    return Cancellation(operation.cancellation) is Cancellation.REQUESTED
+
+
+def wants_look(operation: Operation) -> bool:
+    return OperationState(operation.state) in {OperationState.ACCEPTED, OperationState.UNKNOWN} and can_look_up(
+        operation
+    )
+
+
+def schedule(operation: Operation, now: datetime, *, changed: bool, followed: timedelta | None = None) -> None:
+    """Set when it is due; a change starts the back-off anew, and what waits for time alone is due when time has come."""
+    if not (wants_cancel(operation) or wants_look(operation)):
+        operation.follow_up_at = operation.due_at
+        operation.follow_ups = 0
+    elif followed is not None and not wants_cancel(operation):
+        operation.follow_up_at = now + followed
+        operation.follow_ups = 0
+    elif changed or operation.follow_up_at is None:
+        wait = 0.0 if wants_cancel(operation) else conf.FOLLOW_UP_BASE
+        operation.follow_up_at = now + timedelta(seconds=wait)
+        operation.follow_ups = 0
+
+
+def back_off(follow_ups: int) -> timedelta:
+    """The wait after so many look-ups: doubled each time up to the cap, with jitter against thundering herds."""
+    seconds = min(conf.FOLLOW_UP_CAP, conf.FOLLOW_UP_BASE * 2 ** min(follow_ups, 30))
+    return timedelta(seconds=seconds * random.uniform(0.75, 1.25))  # noqa: S311  jitter, not a secret

@@ -1,0 +1,55 @@
+"""`manage.py agentstop_worker`: cancels and looks up what is due, until it is told to end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+
+from agentstop import reconcile, sending, wake
+
+IDLE = 2.0  # seconds between two looks where nothing has happened
+
+
+class Command(BaseCommand):
+    help = "Does the follow-up work: cancel requests and look-ups that are due. Any number of workers may run."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--once", action="store_true", help="do what is due now, and end")
+
+    def handle(self, *, once: bool, **options: Any) -> None:
+        if once:
+            self.stdout.write(f"Followed up {reconcile.work()} operations.")
+            return
+        self._run()
+
+    def _run(self) -> None:
+        ending, woken = threading.Event(), threading.Event()
+
+        def end(number: int, frame: FrameType | None) -> None:
+            ending.set()
+            woken.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+        unsubscribe = wake.subscribe(lambda task_ids, over: woken.set())
+        self.stdout.write("agentstop worker: ready")
+        self.stdout.flush()
+        while not ending.is_set():
+            if not reconcile.work():
+                woken.wait(self._pause())
+            woken.clear()
+        unsubscribe()
+        wake.close()
+        sending.close()
+        self.stdout.write("agentstop worker: ended")
+
+    def _pause(self) -> float:
+        due = reconcile.next_due()
+        if due is None:
+            return IDLE
+        return min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))

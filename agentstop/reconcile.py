@@ -1,0 +1,234 @@
+"""Reconciling: due operations are cancelled and looked up until they are final. It reads, and never creates an effect.
+
+What is due are rows, taken by lease, so that any number of workers share them and none is lost in a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentstop import bodies, conf, connectors, database, permissions, settle, wake
+from agentstop.exceptions import TaskNotFound
+from agentstop.follow_up import back_off, can_look_up, wants_cancel, wants_look
+from agentstop.models import Attempt, Decision, Operation
+from agentstop.models.facts import Decided
+from agentstop.providers.base import Answer, CancelReply, Provider, Submission
+from agentstop.sending import in_domain, sender
+from agentstop.settle import Heard
+from agentstop.states import Claim, Source, Verb
+
+logger = logging.getLogger(__name__)
+
+OVERDUE = timedelta(seconds=60)  # rows that wait longer than this show that no worker runs
+
+
+def work(limit: int = 50) -> int:
+    """Do what is due now, at most `limit` operations at once; answers how many there were."""
+    claimed = _claim(limit)
+    futures = [sender().start(lambda due=due: _follow_up(due)) for due in claimed]  # type: ignore[misc]
+    for future in futures:
+        future.result()
+    return len(claimed)
+
+
+def next_due() -> datetime | None:
+    """When the next operation falls due; None while nothing waits."""
+    due = Operation.objects.using(database.alias()).filter(follow_up_at__isnull=False)
+    return due.order_by("follow_up_at").values_list("follow_up_at", flat=True).first()
+
+
+def overdue() -> int:
+    """How many operations have waited so long that evidently nothing does the follow-up work."""
+    since = database.now() - OVERDUE
+    return Operation.objects.using(database.alias()).filter(follow_up_at__lt=since).count()
+
+
+def look_up_now(operation_id: int, *, by: Any) -> bool:
+    """A person wants to know now; False where the provider cannot be asked about this operation."""
+    operation = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation_id).first()
+    if operation is None:
+        raise TaskNotFound(f"There is no operation {operation_id} for you.")
+    permissions.require(by, "view_task", operation.task, Decided.LOOK_UP)
+    Decision.objects.using(database.alias()).create(
+        task_id=operation.task_id, operation=operation, verb=Decided.LOOK_UP, by=by, at=database.now()
+    )
+    possible = can_look_up(operation)
+    if possible:
+        sender().start(lambda: _look(operation)).result()
+    wake.announce(operation.task_id)
+    return possible
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An operation that this worker has taken, until `lease`."""
+
+    operation: Operation
+    lease: datetime
+
+
+@database.retried
+def _claim(limit: int) -> Sequence[Due]:
+    with database.durable():
+        now = database.now()
+        due = Operation.objects.using(database.alias()).filter(follow_up_at__lte=now).order_by("follow_up_at", "pk")
+        ids = list(due.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True)[:limit])
+        operations = list(database.locked(Operation.objects.filter(pk__in=ids)))
+        settle.refold([operation for operation in operations if _is_stale(operation, now)], now)
+        lease = now + timedelta(seconds=2 * conf.DEADLINE + conf.LEASE_MARGIN)
+        wanted = [operation for operation in operations if wants_cancel(operation) or wants_look(operation)]
+        Operation.objects.using(database.alias()).filter(pk__in=[o.pk for o in wanted]).update(follow_up_at=lease)
+    for task_id in {operation.task_id for operation in operations}:
+        wake.announce(task_id)
+    return [Due(operation, lease) for operation in wanted]
+
+
+def _is_stale(operation: Operation, now: datetime) -> bool:
+    return (operation.due_at is not None and operation.due_at <= now) or not (
+        wants_cancel(operation) or wants_look(operation)
+    )
+
+
+async def _follow_up(due: Due) -> None:
+    """One turn for one operation; whatever goes wrong, it is due again later."""
+    try:
+        if wants_cancel(due.operation):
+            await _cancel(due.operation)
+        elif wants_look(due.operation):
+            await _look(due.operation)
+    except Exception:
+        logger.exception("following up failed; trying again later", extra={"operation": due.operation.pk})
+    await in_domain(_reschedule, due)
+
+
+@database.retried
+def _reschedule(due: Due) -> None:
+    """The next turn, by back-off; left alone where the fold has set another time meanwhile."""
+    rows = Operation.objects.using(database.alias()).filter(pk=due.operation.pk, follow_up_at=due.lease)
+    with database.durable():
+        wait = back_off(due.operation.follow_ups)
+        rows.update(follow_up_at=database.now() + wait, follow_ups=due.operation.follow_ups + 1)
+
+
+async def _look(operation: Operation) -> None:
+    asked = await in_domain(database.now)
+    answer = await _ask(operation)
+    if answer is not None:
+        await in_domain(settle.record, operation.pk, [_read_back(answer, operation, asked)])
+
+
+async def _ask(operation: Operation) -> Answer | None:
+    deadline = conf.DEADLINE
+    try:
+        async with asyncio.timeout(deadline):
+            return await _provider(operation).look_up(_submission(operation), deadline=deadline)
+    except Exception:
+        logger.warning("a look-up failed; trying again later", exc_info=True, extra={"operation": operation.pk})
+        return None
+
+
+def _read_back(answer: Answer, operation: Operation, asked: datetime) -> Heard:
+    capability = connectors.capability(operation.connector, operation.action)
+    return Heard(
+        claim=answer.claim,
+        source=Source.READ_BACK,
+        asked_at=asked,
+        ref=answer.ref,
+        body=_body(answer),
+        authoritative=answer.authoritative and capability.authoritative,
+        provider_at=answer.at,
+    )
+
+
+def _body(answer: Answer) -> bodies.Body:
+    return bodies.store(answer.body if answer.result is None else answer.result)
+
+
+async def _cancel(operation: Operation) -> None:
+    """Ask the provider to give it up: recorded before it is sent, as every attempt."""
+    attempt = await in_domain(_begin_cancel, operation.pk)
+    if attempt is None:
+        return
+    reply = await _ask_to_cancel(operation)
+    await in_domain(settle.record, operation.pk, _heard(reply, attempt, operation))
+
+
+@database.retried
+def _begin_cancel(operation_id: int) -> Attempt | None:
+    using = database.alias()
+    with database.durable():
+        operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
+        now = database.now()
+        settle.refold([operation], now)
+        if not wants_cancel(operation):
+            return None
+        attempt = Attempt.objects.using(using).create(
+            operation=operation,
+            verb=Verb.CANCEL,
+            number=Attempt.objects.using(using).filter(operation=operation, verb=Verb.CANCEL).count() + 1,
+            passed_at=now,
+            lease_until=now + timedelta(seconds=conf.DEADLINE + conf.LEASE_MARGIN),
+            settling=timedelta(0),
+            max_age=timedelta(0),
+        )
+        settle.refold([operation], now)
+    wake.announce(operation.task_id)
+    return attempt
+
+
+async def _ask_to_cancel(operation: Operation) -> CancelReply:
+    deadline = conf.DEADLINE
+    try:
+        async with asyncio.timeout(deadline):
+            return await _provider(operation).cancel(_submission(operation), deadline=deadline)
+    except Exception as error:
+        logger.warning("a cancel request got no answer", exc_info=True, extra={"operation": operation.pk})
+        return CancelReply(Claim.LOST, body=f"{type(error).__name__}: {error}")
+
+
+def _heard(reply: CancelReply, attempt: Attempt, operation: Operation) -> list[Heard]:
+    """Two kinds of evidence: what became of the request, and what the provider said about the effect, if anything."""
+    asked = attempt.passed_at
+    source = {Claim.CANCELLED: Source.ACK, Claim.UNSENT: Source.SENDER, Claim.LOST: Source.SENDER}
+    request = Heard(
+        claim=reply.claim,
+        source=source.get(reply.claim, Source.PROVIDER),
+        asked_at=asked,
+        attempt_id=attempt.pk,
+        body=bodies.store(reply.body),
+    )
+    answer = reply.answer
+    capability = connectors.capability(operation.connector, operation.action)
+    if answer is None and reply.claim is Claim.CANCELLED and capability.ack_is_final:
+        answer = Answer(Claim.CANCELLED, ref=operation.ref, body=reply.body)
+    if answer is None:
+        return [request]
+    effect = Heard(
+        claim=answer.claim,
+        source=answer.source,
+        asked_at=asked,
+        ref=answer.ref or operation.ref,
+        body=_body(answer),
+        provider_at=answer.at,
+    )
+    return [request, effect]
+
+
+def _provider(operation: Operation) -> Provider:
+    return connectors.get(operation.connector)
+
+
+def _submission(operation: Operation) -> Submission:
+    return Submission(
+        operation=operation.pk,
+        action=operation.action,
+        args={},
+        idempotency_key=str(operation.idempotency_key),
+        attempt=operation.attempts,
+        ref=operation.ref,
+    )

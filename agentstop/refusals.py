@@ -1,0 +1,132 @@
+"""Why the gate let nothing pass: found under the locks, recorded on the operation, and raised in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F
+
+from agentstop import bodies, database, wake
+from agentstop.exceptions import (
+    InFlight,
+    KeyReused,
+    OutcomeUnknown,
+    Paused,
+    Refused,
+    TaskNotFound,
+)
+from agentstop.models import Decision, Operation, Task
+from agentstop.models.facts import Decided
+from agentstop.request import Request, listing
+from agentstop.settle import refold
+from agentstop.states import OPEN_CANCELLATIONS, OperationState, TaskState
+from agentstop.stop_signal import reason_over
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The operation has succeeded before: its stored answer serves, and nothing is sent."""
+
+    operation: int
+
+
+WORDS = {
+    "stopped": "Task {task} was stopped. Nothing more is sent for it; a person may begin a new run.",
+    "superseded": "Run {run} of task {task} was superseded by run {last}. End here; the newer run goes on.",
+    "finished": "Run {run} of task {task} has ended. Begin a new run to send more.",
+    "paused": "Task {task} is paused. Ask again after it was resumed.",
+    "key_reused": "Key {key!r} of task {task} names an operation with other identifying arguments. Use another key for "
+    "another effect, or identify= to say which arguments identify it.",
+    "in_flight": "Operation {key!r} of task {task} is {state} already. Wait for that outcome instead of sending again.",
+    "outcome_unknown": "Operation {key!r} of task {task} may have had its effect, and sending again is not known to be "
+    "harmless. Look it up, or ask a person to settle it.",
+}
+
+
+@database.retried
+def explain(request: Request) -> Replay | int:
+    """A second look, with locks: the incarnation to try, the Replay of an answer, or the recorded Refused is raised."""
+    with database.durable():
+        found = _examine(request)
+    if isinstance(found, Refused):
+        wake.announce(request.task)
+        raise found
+    return found
+
+
+def _examine(request: Request) -> Replay | int | Refused:
+    task = database.locked(Task.objects.filter(pk=request.task)).first()
+    if task is None:
+        raise TaskNotFound(f"There is no task {request.task}.")
+    operation = database.locked(Operation.objects.filter(task=task, key=request.key)).order_by("-incarnation").first()
+    now = database.now()
+    if operation is not None and operation.due_at is not None and operation.due_at <= now:
+        refold([operation], now)
+    reason = _reason_of_the_task(task, request)
+    if reason is None:
+        found = _by_the_operation(operation, request)
+        if not isinstance(found, type):
+            return found
+        reason = found
+    return _refuse(reason, task, operation, request, now)
+
+
+def _reason_of_the_task(task: Task, request: Request) -> type[Refused] | None:
+    over = reason_over(task.state, task.live_run, task.last_run, request.run)
+    return over or (Paused if task.state == TaskState.PAUSED else None)
+
+
+def _by_the_operation(operation: Operation | None, request: Request) -> Replay | int | type[Refused]:
+    """What the operation's own state allows a live run: a Replay, an incarnation to send, or a reason against it."""
+    if operation is None:
+        return 1
+    if operation.digest != request.digest:
+        return KeyReused
+    if operation.state == OperationState.SUCCEEDED:
+        return Replay(operation.pk)
+    if operation.state == OperationState.CANCELLED:
+        return operation.incarnation + 1
+    if operation.state in {OperationState.SENDING, OperationState.ACCEPTED}:
+        return InFlight
+    if operation.state == OperationState.UNKNOWN:
+        return _by_an_unknown_outcome(operation)
+    return operation.incarnation
+
+
+def _by_an_unknown_outcome(operation: Operation) -> int | type[Refused]:
+    now = database.now()
+    if operation.cancellation in OPEN_CANCELLATIONS:
+        return InFlight
+    if operation.lease_until is not None and operation.lease_until >= now:
+        return InFlight
+    if operation.resend_until is not None and operation.resend_until > now:
+        return operation.incarnation
+    return OutcomeUnknown
+
+
+def _refuse(reason: type[Refused], task: Task, operation: Operation | None, request: Request, now: datetime) -> Refused:
+    """Write the refusal down, on an operation that is listed for it if need be; repeated ones are counted."""
+    using = database.alias()
+    if operation is None:
+        operation = Operation.objects.using(using).create(
+            task=task, key=request.key, incarnation=request.incarnation, **listing(request, now)
+        )
+    same = Decision.objects.using(using).filter(
+        operation=operation, run=request.run, verb=Decided.REFUSE, reason=reason.reason
+    )
+    if not same.update(count=F("count") + 1):
+        Decision.objects.using(using).create(
+            task=task,
+            operation=operation,
+            run=request.run,
+            verb=Decided.REFUSE,
+            policy="gate",
+            reason=reason.reason,
+            at=now,
+        )
+        refold([operation], now)
+    words = WORDS[reason.reason].format(
+        task=task.pk, run=request.run, last=task.last_run, key=bodies.safe(request.key), state=operation.state
+    )
+    return reason(words)

@@ -1,0 +1,98 @@
+"""What a run asks of the gate, and how an operation is listed before it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Required, TypedDict
+
+from agentstop import bodies, conf, connectors, database, wake
+from agentstop.models import Operation
+from agentstop.providers.base import Capability
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a run asks for: one effect, under a key that stays the same over retries, redelivery and new runs."""
+
+    task: int
+    run: int
+    key: str
+    connector: str
+    action: str
+    args: Mapping[str, Any]
+    digest: str
+    capability: Capability
+    deadline: float
+    incarnation: int = 1
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments by which a run's methods describe a request."""
+
+    connector: Required[str]
+    key: str
+    call_id: str
+    identify: Iterable[str]
+    deadline: float
+
+
+def make(task: int, run: int, action: str, args: Mapping[str, Any] | None, options: Options) -> Request:
+    """The checked request: a ValueError says which argument is unusable and what to pass instead."""
+    key, call_id, connector = options.get("key", ""), options.get("call_id", ""), options["connector"]
+    identify, deadline = options.get("identify"), options.get("deadline")
+    if identify is not None:
+        identify = tuple(identify)
+    if not key and not call_id:
+        raise ValueError(
+            "Pass key= (what the effect is for, the same over retries and runs) or call_id= (the framework's id of "
+            "this call): without one a repeated call could not be told from a new effect."
+        )
+    if deadline is not None and deadline <= 0:
+        raise ValueError(f"deadline must be a positive number of seconds, not {deadline!r}.")
+    arguments = dict(args or {})
+    missing = [name for name in identify or () if name not in arguments]
+    if missing:
+        raise ValueError(f"identify names arguments that are not there: {', '.join(missing)}.")
+    bodies.one_line(action, "action")
+    bodies.one_line(connector, "connector")
+    return Request(
+        task=task,
+        run=run,
+        key=bodies.one_line(key or f"{run}:{call_id}", "key"),
+        connector=connector,
+        action=action,
+        args=arguments,
+        digest=bodies.digest(connector, action, arguments, identify),
+        capability=connectors.get(connector).capability(action),
+        deadline=deadline or conf.DEADLINE,
+    )
+
+
+@database.retried
+def prepare(request: Request) -> int:
+    """List an operation before its turn, without letting it leave; answers its id. Does nothing if it is listed."""
+    with database.durable():
+        now = database.now()
+        operation, _ = Operation.objects.using(database.alias()).get_or_create(
+            task_id=request.task,
+            key=request.key,
+            incarnation=request.incarnation,
+            defaults=listing(request, now),
+        )
+    wake.announce(request.task)
+    return operation.pk
+
+
+def listing(request: Request, now: datetime) -> dict[str, Any]:
+    """The columns of an operation that is listed and has not left."""
+    return {
+        "connector": request.connector,
+        "action": request.action,
+        "digest": request.digest,
+        "summary": bodies.summarise(request.args),
+        "state_since": now,
+        "folded_at": now,
+        "created_at": now,
+    }

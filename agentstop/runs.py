@@ -1,0 +1,199 @@
+"""Runs as an agent holds them: begin one, ask whether it is live, send through it, admit its results, end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+from django.core import signing
+from django.db import models
+
+from agentstop import calls, database, lifecycle
+from agentstop import request as requests
+from agentstop.admission import admitting
+from agentstop.carry import Manner, OnStop, Tool
+from agentstop.dispatched import Dispatched
+from agentstop.exceptions import BadToken, Refused, Stale
+from agentstop.models import ContextEntry, Task
+from agentstop.outcomes import Classify, Outcome, any_value
+from agentstop.sending import in_domain
+from agentstop.states import RunState
+from agentstop.stop_signal import StopSignal, watch
+
+__all__ = ["Run", "abegin", "begin"]
+
+R = TypeVar("R")
+
+TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a task; the stored row is `models.Run`.
+
+    As a `with` block it hears a stop at once and ends with the block: finished, halted by a refusal, or failed.
+    The keyword arguments of a request: `connector`; `key`, which names the effect over retries and runs, or `call_id`,
+    which names it within this run; `identify`, the arguments that must be equal when a key is used again (default: all);
+    `deadline` in seconds.
+    """
+
+    task_id: int
+    number: int
+
+    @property
+    def token(self) -> str:
+        """A signed name of this run for job headers; it does not expire, since the gate decides what it is worth."""
+        return signing.dumps([self.task_id, self.number], salt=TOKEN_SALT)
+
+    @classmethod
+    def from_token(cls, token: str, *, task: int | None = None) -> Run:
+        """The run that a token names; BadToken where it was altered, or names another task than the one expected."""
+        try:
+            task_id, number = signing.loads(token, salt=TOKEN_SALT)
+        except (signing.BadSignature, TypeError, ValueError) as error:
+            raise BadToken("This run token was altered or is malformed. Pass the run.token of a run.") from error
+        if task is not None and task != task_id:
+            raise BadToken(f"This run token belongs to another task than {task}. Nothing was sent.")
+        return cls(task_id, number)
+
+    def check(self) -> None:
+        """Raise Stopped, Superseded, Finished or Paused unless this run may go on. Call it before every model call."""
+        lifecycle.check(self.task_id, self.number)
+
+    async def acheck(self) -> None:
+        """As `check`."""
+        await in_domain(self.check)
+
+    def call(
+        self,
+        action: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        send: Tool | None = None,
+        classify: Classify = any_value,
+        on_stop: OnStop = "finish",
+        **options: Unpack[requests.Options],
+    ) -> Outcome:
+        """One external effect: through the gate, sent once, its receipt kept, its result admitted if the run is live.
+
+        `send(op)` sends by the caller's own code instead of the connector's provider. `classify` judges what it returns.
+        `on_stop="cancel"` is for reads and for tools that give up cleanly; effects are left to finish.
+        """
+        return calls.call(self._request(action, args, options), Manner(send, classify, on_stop))
+
+    async def acall(
+        self,
+        action: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        send: Tool | None = None,
+        classify: Classify = any_value,
+        on_stop: OnStop = "finish",
+        **options: Unpack[requests.Options],
+    ) -> Outcome:
+        """As `call`. A coroutine function given as `send` runs on agentstop's own loop, so that it outlives this one."""
+        return await calls.acall(self._request(action, args, options), Manner(send, classify, on_stop))
+
+    def dispatch(
+        self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]
+    ) -> AbstractContextManager[Dispatched]:
+        """For code that sends by itself: a block entered with a pass, which hands in receipts through its handle."""
+        return calls.dispatch(self._request(action, args, options))
+
+    def prepare(self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]) -> int:
+        """List an operation before its turn, so that a person sees what is coming; answers its id."""
+        return requests.prepare(self._request(action, args, options))
+
+    def admitting(self, operation: int) -> AbstractContextManager[None]:
+        """A transaction for the host's own sink: it commits only if this run is live then, and raises Stale otherwise."""
+        return admitting(self.task_id, self.number, operation)
+
+    async def aadmit(self, operation: int, write: Callable[[], R]) -> R:
+        """Run `write` in such a transaction, on a thread of agentstop's; answers what it returns."""
+
+        def admit() -> R:
+            with self.admitting(operation):
+                return write()
+
+        return await in_domain(admit)
+
+    def context(self) -> list[Any]:
+        """What this run has admitted, in order."""
+        entries = ContextEntry.objects.using(database.alias()).filter(task_id=self.task_id, run=self.number)
+        return [entry.value for entry in entries.order_by("pk")]
+
+    async def acontext(self) -> list[Any]:
+        """As `context`."""
+        return await in_domain(self.context)
+
+    def finish(self) -> bool:
+        """The run has reached its end. False where it was over before: that is noted, and changes nothing."""
+        return lifecycle.end(self.task_id, self.number, RunState.FINISHED)
+
+    def fail(self, error: object = "") -> bool:
+        """The run has ended by a fault of its own. False where it was over before."""
+        return lifecycle.end(self.task_id, self.number, RunState.FAILED, str(error))
+
+    def halted(self) -> None:
+        """The agent's process has taken notice that the run is over, and goes no further."""
+        lifecycle.halted(self.task_id, self.number)
+
+    @property
+    def stop_signal(self) -> StopSignal:
+        """Within the run's `with` block: set the moment the run is over."""
+        return watch().signal(self.task_id, self.number)
+
+    def __enter__(self) -> Run:
+        watch().hold(self.task_id, self.number)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        watch().release(self.stop_signal)
+        if error is None:
+            self.finish()
+        elif isinstance(error, Refused | Stale):
+            self.halted()
+        else:
+            self.fail(f"{type(error).__name__}: {error}")
+
+    async def __aenter__(self) -> Run:
+        return await in_domain(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await in_domain(self.__exit__, kind, error, trace)
+
+    def _request(self, action: str, args: Mapping[str, Any] | None, options: requests.Options) -> requests.Request:
+        return requests.make(self.task_id, self.number, action, args, options)
+
+
+def begin(
+    task: Task | str,
+    *,
+    owner: Any = None,
+    subject: models.Model | None = None,
+    by: Any = None,
+) -> Run:
+    """Begin a new run of a task, or of a new task with this title; the current run is superseded, and told so.
+
+    A stopped task is begun again only `by` a person who may start runs; Stopped is raised otherwise. `owner` and
+    `subject` (any saved object of the host) belong to a new task.
+    """
+    return Run(*lifecycle.begin(task, owner=owner, subject=subject, by=by))
+
+
+async def abegin(
+    task: Task | str,
+    *,
+    owner: Any = None,
+    subject: models.Model | None = None,
+    by: Any = None,
+) -> Run:
+    """As `begin`."""
+    return await in_domain(begin, task, owner=owner, subject=subject, by=by)

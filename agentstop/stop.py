@@ -1,0 +1,152 @@
+"""Stop: one durable commit after which nothing of the task passes the gate, and an account of all that had left."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentstop import bodies, conf, connectors, database, family, permissions, settle, wake
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Decision, Operation, Run, Task
+from agentstop.models.facts import Decided, Effect
+from agentstop.states import OperationState, RunState, TaskState
+
+logger = logging.getLogger(__name__)
+
+OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
+UNSENT = (OperationState.PREPARED, OperationState.NOT_SENT)
+
+
+@dataclass(frozen=True, slots=True)
+class StopReport:
+    """What this press did. `stopped` is false where there was nothing to stop: `why` says so in a word.
+
+    `why`: "" (stopped by this press), "already_stopped", "finished", "newer_run" (the press named an older run).
+    """
+
+    task: int
+    stopped: bool
+    why: str
+    decision: int
+    at: datetime
+    open: tuple[int, ...]  # operations that have left and may still have their effect
+    never_sent: tuple[int, ...]  # operations that were listed and will not be sent
+
+
+def stop(task: Task | int, *, by: Any = None, reason: str = "", run: int | None = None, policy: str = "") -> StopReport:
+    """Stop the task for good; the answer is returned when the stop is committed.
+
+    `by`: the person, checked for `stop_task`; `policy` names what decided where no person did. `run`: the number that
+    the person saw; a press that names an older run than the last one stops nothing. Raises TaskNotFound or Denied.
+    """
+    task_id = task if isinstance(task, int) else task.pk
+    found = Task.objects.using(database.alias()).filter(pk=task_id).first()
+    if found is None:
+        raise TaskNotFound(f"There is no task {task_id}. Nothing was stopped.")
+    reason = bodies.safe(reason)
+    if by is not None:
+        permissions.require(by, "stop_task", found, Decided.STOP, reason=reason)
+    report = _commit(task_id, by, reason, run, policy)
+    wake.announce(task_id, over=True)
+    logger.info("stop of task %s: %s", task_id, report.why or "stopped", extra={"action": "stop", "task": task_id})
+    return report
+
+
+@database.retried
+def _commit(task_id: int, by: Any, reason: str, run: int | None, policy: str) -> StopReport:
+    with database.durable():
+        task = family.locked_task(task_id)
+        assert task is not None, "tasks are never deleted while they are addressed"
+        now = database.now()
+        why = _why_not(task, run)
+        decision = Decision.objects.using(database.alias()).create(
+            task=task,
+            run=run if run is not None else task.live_run,
+            verb=Decided.STOP,
+            effect=Effect.NOTED if why else Effect.APPLIED,
+            by=by,
+            policy=policy,
+            reason=reason,
+            detail={"why": why} if why else {},
+            at=now,
+        )
+        if not why:
+            _close(task, decision, now)
+        if why != "newer_run":
+            _cancel_open_operations(task, decision, now)
+        report = _report(task, decision, why)
+        wake.notify_on_commit([task_id])
+    return report
+
+
+def _why_not(task: Task, run: int | None) -> str:
+    if run is not None and run < task.last_run:
+        return "newer_run"
+    return {TaskState.STOPPED: "already_stopped", TaskState.FINISHED: "finished"}.get(TaskState(task.state), "")
+
+
+def _close(task: Task, decision: Decision, now: datetime) -> None:
+    using = database.alias()
+    Run.objects.using(using).filter(task=task, state=RunState.LIVE).update(state=RunState.STOPPED, ended_at=now)
+    task.state, task.state_since, task.live_run = TaskState.STOPPED, now, None
+    task.stopped_at, task.stopped_by, task.stop_reason = now, decision.by, decision.reason
+    task.stop_decision = decision
+    task.save(
+        using=using,
+        update_fields=[
+            "state",
+            "state_since",
+            "live_run",
+            "stopped_at",
+            "stopped_by",
+            "stop_reason",
+            "stop_decision",
+        ],
+    )
+
+
+def _cancel_open_operations(task: Task, decision: Decision, now: datetime) -> None:
+    """Pass the stop on: every operation that may still be under way is to be cancelled, where its provider can."""
+    operations = list(database.locked(Operation.objects.filter(task=task, state__in=OPEN)))
+    asked = [operation for operation in operations if operation.cancellation == "none"]
+    until = now + timedelta(seconds=conf.CANCEL_DEADLINE)
+    Decision.objects.using(database.alias()).bulk_create(
+        _cancel_decision(operation, decision, now, until) for operation in asked
+    )
+    if operations:
+        settle.refold(operations, now)
+
+
+def _cancel_decision(operation: Operation, cause: Decision, now: datetime, until: datetime) -> Decision:
+    capability = connectors.capability(operation.connector, operation.action)
+    return Decision(
+        task_id=operation.task_id,
+        operation=operation,
+        verb=Decided.CANCEL,
+        by=cause.by,
+        policy=cause.policy,
+        cause=cause,
+        until=until,
+        detail={"possible": capability.cancellable, "needs_ref": capability.cancel_needs_ref},
+        at=now,
+    )
+
+
+def _report(task: Task, decision: Decision, why: str) -> StopReport:
+    states = Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "state")
+    return StopReport(
+        task=task.pk,
+        stopped=not why,
+        why=why,
+        decision=decision.pk,
+        at=decision.at,
+        open=_having(states, OPEN),
+        never_sent=_having(states, UNSENT),
+    )
+
+
+def _having(states: Any, wanted: Sequence[str]) -> tuple[int, ...]:
+    return tuple(pk for pk, state in states if state in wanted)
