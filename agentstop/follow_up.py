@@ -27,8 +27,13 @@ def wants_look(operation: Operation) -> bool:
     )
 
 
-def schedule(operation: Operation, now: datetime, *, changed: bool, followed: timedelta | None = None) -> None:
-    """Set when it is due; a change starts the back-off anew, and what waits for time alone is due when time has come."""
+def schedule(
+    operation: Operation, now: datetime, *, changed: bool, cancel_tries: int = 0, followed: timedelta | None = None
+) -> None:
+    """Set when it is due; a change starts the back-off anew, and what waits for time alone is due when time has come.
+
+    A request to cancel is due at once, and backs off with each try that did not arrive, whatever changes in between.
+    """
     if not (wants_cancel(operation) or wants_look(operation)):
         operation.follow_up_at = operation.due_at
         operation.follow_ups = 0
@@ -36,9 +41,14 @@ def schedule(operation: Operation, now: datetime, *, changed: bool, followed: ti
         operation.follow_up_at = now + followed
         operation.follow_ups = 0
     elif changed or operation.follow_up_at is None:
-        wait = 0.0 if wants_cancel(operation) else conf.FOLLOW_UP_BASE
-        operation.follow_up_at = now + timedelta(seconds=wait)
+        operation.follow_up_at = now + _first_wait(operation, cancel_tries)
         operation.follow_ups = 0
+
+
+def _first_wait(operation: Operation, cancel_tries: int) -> timedelta:
+    if not wants_cancel(operation):
+        return timedelta(seconds=conf.FOLLOW_UP_BASE)
+    return back_off(cancel_tries - 1) if cancel_tries else timedelta(0)
 
 
 def back_off(follow_ups: int) -> timedelta:

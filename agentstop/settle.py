@@ -127,7 +127,8 @@ def refold(operations: Sequence[Operation], now: datetime, *, followed: timedelt
     for operation in operations:
         folded = fold(facts[operation.pk], now)
         changed = apply(operation, folded, now)
-        schedule(operation, now, changed=changed, followed=followed)
+        tries = len(facts[operation.pk].cancel.tries)
+        schedule(operation, now, changed=changed, cancel_tries=tries, followed=followed)
     if len(operations) == 1:
         operations[0].save(using=database.alias(), update_fields=FOLDED)
     else:
