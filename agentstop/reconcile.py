@@ -20,7 +20,7 @@ from agentstop.models.facts import Decided
 from agentstop.providers.base import Answer, CancelReply, Provider, Submission
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Heard
-from agentstop.states import Claim, Source, Verb
+from agentstop.states import FINAL_STATES, Claim, Source, Verb
 
 logger = logging.getLogger(__name__)
 
@@ -97,9 +97,8 @@ def _is_stale(operation: Operation, now: datetime) -> bool:
 async def _follow_up(due: Due) -> None:
     """One turn for one operation; whatever goes wrong, it is due again later."""
     try:
-        if wants_cancel(due.operation):
-            await _cancel(due.operation)
-        elif wants_look(due.operation):
+        open_still = await _cancel(due.operation) if wants_cancel(due.operation) else True
+        if open_still and wants_look(due.operation):
             await _look(due.operation)
     except Exception:
         logger.exception("following up failed; trying again later", extra={"operation": due.operation.pk})
@@ -149,13 +148,14 @@ def _body(answer: Answer) -> bodies.Body:
     return bodies.store(answer.body if answer.result is None else answer.result)
 
 
-async def _cancel(operation: Operation) -> None:
-    """Ask the provider to give it up: recorded before it is sent, as every attempt."""
+async def _cancel(operation: Operation) -> bool:
+    """Ask the provider to give it up, recorded before it is sent, as every attempt; False once the outcome is known."""
     attempt = await in_domain(_begin_cancel, operation.pk)
     if attempt is None:
-        return
+        return True
     reply = await _ask_to_cancel(operation)
-    await in_domain(settle.record, operation.pk, _heard(reply, attempt, operation))
+    settled = await in_domain(settle.record, operation.pk, _heard(reply, attempt, operation))
+    return settled.state not in FINAL_STATES
 
 
 @database.retried
