@@ -66,6 +66,7 @@ def _receipt(receipt: Receipt, numbers: dict[int, int]) -> ReceiptFact:
         attempt=numbers.get(receipt.attempt_id) if receipt.attempt_id is not None else None,
         ref=receipt.ref,
         authoritative=receipt.authoritative,
+        provider_at=receipt.provider_at,
         id=receipt.pk,
     )
 
