@@ -2,18 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.contrib.auth.models import Permission, User
+from django.db import connection, connections
+from pytest_django.fixtures import Settings
+
+from agentstop import sending, wake
+from agentstop.testing.sandbox.client import SandboxClient
+from agentstop.testing.sandbox.connector import sandbox_connector
+from agentstop.testing.sandbox.process import RunningSandbox, running_sandbox
 
 BROWSER = Path(__file__).parent / "browser"
+HANG_GUARD = 60.0  # seconds after which a test that waits for another thread or process has hung
+THREADS = 48
+
+InThread = Callable[..., Future[Any]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if BROWSER in item.path.parents:
             item.add_marker("browser")
+
+
+@pytest.fixture(autouse=True)
+def ended(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test sends or listens to has come to its end before its database is emptied."""
+    if "transactional_db" in request.fixturenames:
+        request.getfixturevalue("transactional_db")
+    yield
+    sending.close()
+    wake.close()
+
+
+@pytest.fixture
+def in_thread(ended: None) -> Iterator[InThread]:
+    """Starts a function in a thread with connections of its own; its error fails the test, asked for or not."""
+    started: list[Future[Any]] = []
+    with ThreadPoolExecutor(THREADS) as pool:
+
+        def start(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+            started.append(pool.submit(_with_own_connections, function, *args, **kwargs))
+            return started[-1]
+
+        yield start
+    for future in started:
+        future.result(HANG_GUARD)
+
+
+def _with_own_connections(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    finally:
+        connections.close_all()
+
+
+@pytest.fixture(scope="session")
+def sandbox_process() -> Iterator[RunningSandbox]:
+    """One sandbox provider on a real socket for the whole run."""
+    with running_sandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def sandbox(sandbox_process: RunningSandbox, settings: Settings, ended: None) -> Iterator[SandboxClient]:
+    """The sandbox with an empty ledger, as connector `sandbox`; `tools` is for code of the test's own."""
+    settings.AGENTSTOP_CONNECTORS = {"sandbox": sandbox_connector(sandbox_process.address), "tools": {}}
+    sandbox_process.client.reset()
+    yield sandbox_process.client
+    sandbox_process.client.reset()  # whoever is still held goes on, so that the sends can end
+
+
+@pytest.fixture
+def tools(settings: Settings) -> None:
+    """Connector `tools`: only a name, the test's own code sends."""
+    settings.AGENTSTOP_CONNECTORS = {"tools": {}}
+
+
+@pytest.fixture
+def ann(transactional_db: None) -> User:
+    """Owns tasks."""
+    return User.objects.create_user("ann", password="ann")
+
+
+@pytest.fixture
+def ben(transactional_db: None) -> User:
+    """Owns nothing and may nothing."""
+    return User.objects.create_user("ben", password="ben")
+
+
+@pytest.fixture
+def olga(transactional_db: None) -> User:
+    """An operator: may see all tasks, stop them and start runs of them."""
+    olga = User.objects.create_user("olga", password="olga", is_staff=True)
+    wanted = ["view_task", "view_operation", "stop_task", "start_run", "pause_task"]
+    olga.user_permissions.set(Permission.objects.filter(content_type__app_label="agentstop", codename__in=wanted))
+    return olga
 
 
 @pytest.fixture
