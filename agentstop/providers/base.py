@@ -39,6 +39,26 @@ class Cancel(StrEnum):
     BEST_EFFORT = "best_effort"
 
 
+class Extent(StrEnum):
+    """How much of an effect a compensation takes back."""
+
+    PARTIAL = "partial"  # something of it stays, as the consequences say
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Compensation:
+    """How an effect that was made can be undone: by another action of the same provider, never by cancelling.
+
+    That action is submitted as an operation of its own, with the arguments `original_ref` and `original_key`: the
+    provider's reference and the idempotency key of what is undone.
+    """
+
+    action: str
+    extent: Extent = Extent.FULL
+    consequences: str = ""  # a sentence for the person who confirms it: what it does, and what it leaves
+
+
 @dataclass(frozen=True, slots=True)
 class Capability:
     """What one action of a provider can do about its effects. The defaults claim nothing."""
@@ -52,6 +72,7 @@ class Capability:
     cancel: Cancel = Cancel.NEVER
     cancel_needs_ref: bool = True
     ack_is_final: bool = False  # an acknowledged cancel proves that the effect will not happen
+    compensation: Compensation | None = None  # None: what was done cannot be undone here
 
     @property
     def resendable(self) -> bool:
