@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentstop import settle
-from agentstop.carry import Carry, Manner
+from agentstop import connectors
+from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import Finished, PassExpired, Refused, Stopped, Superseded
 from agentstop.gate import Pass, open_gate
@@ -30,6 +30,7 @@ def call(request: Request, manner: Manner) -> Outcome:
     Raises the refusals that the agent has to act upon (Paused, Frozen, InFlight, OutcomeUnknown, KeyReused); a run that
     is over gets `ignored`.
     """
+    _require_sender(request, manner)
     signal = watch().hold(request.task, request.run)
     found = _enter(request, manner, signal)
     return found if isinstance(found, Outcome) else _wait(found)
@@ -37,8 +38,17 @@ def call(request: Request, manner: Manner) -> Outcome:
 
 async def acall(request: Request, manner: Manner) -> Outcome:
     """As `call`. When the caller is cancelled, what has left goes on to its receipt."""
+    _require_sender(request, manner)
     found = await asyncio.shield(asyncio.wrap_future(sender().start(lambda: _aenter(request, manner))))
     return found if isinstance(found, Outcome) else await _await(found)
+
+
+def _require_sender(request: Request, manner: Manner) -> None:
+    if manner.send is None and not connectors.can_submit(request.connector):
+        raise ValueError(
+            f"Connector {request.connector!r} does not send by itself: pass send=, your function that sends "
+            f"{request.action!r}, or give the connector a PROVIDER."
+        )
 
 
 async def _aenter(request: Request, manner: Manner) -> Outcome | Carry:
@@ -59,13 +69,7 @@ def _enter(request: Request, manner: Manner, signal: StopSignal) -> Outcome | Ca
             return Outcome(CallOutcome.IGNORED, error=str(error), refusal=error)
         raise
     watch().release(signal)
-    return _replayed(request, passed)
-
-
-def _replayed(request: Request, replay: Replay) -> Outcome:
-    settled, value = settle.admit_replay(replay.operation, request.run)
-    accepted = settled.outcome is CallOutcome.ACCEPTED
-    return Outcome(settled.outcome or CallOutcome.FAILED, replay.operation, value if accepted else None, settled.error)
+    return replayed(passed.operation, request.run)
 
 
 def _wait(carry: Carry) -> Outcome:
@@ -115,7 +119,7 @@ def dispatch(request: Request) -> Iterator[Dispatched]:
         passed = open_gate(request, signal)
         if isinstance(passed, Replay):
             raise Refused(
-                f"Operation {request.key!r} has succeeded before. Nothing is sent again; read its result with run.call()."
+                f"Operation {request.key!r} has succeeded before: nothing is sent. Read its result with run.call()."
             )
         handle = Dispatched(passed, signal)
         try:

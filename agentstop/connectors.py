@@ -39,6 +39,11 @@ def capability(name: str, action: str) -> Capability:
         return Capability()
 
 
+def can_submit(name: str) -> bool:
+    """Whether the connector's provider sends by itself; otherwise the caller's own code has to."""
+    return type(get(name)).submit is not Provider.submit
+
+
 def names() -> list[str]:
     return sorted(conf.CONNECTORS)
 
@@ -54,7 +59,11 @@ def _make(name: str) -> Provider:
     if not entry.get("PROVIDER"):
         return Unmanaged()
     provider = import_string(entry["PROVIDER"])(**entry.get("OPTIONS", {}))
-    assert isinstance(provider, Provider), f"{entry['PROVIDER']} is not a Provider"
+    if not isinstance(provider, Provider):
+        raise ConnectorNotConfigured(
+            f"Connector {name!r} names {entry['PROVIDER']}, which is no Provider. Make it a subclass of "
+            "agentstop.providers.base.Provider."
+        )
     return provider
 
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from django.apps import apps
 from django.db import OperationalError, connections, models, router, transaction
@@ -44,8 +44,7 @@ def now() -> datetime:
     with connection().cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         (moment,) = cursor.fetchone()
-    assert isinstance(moment, datetime)
-    return moment
+    return cast(datetime, moment)
 
 
 def locked(queryset: models.QuerySet[M]) -> models.QuerySet[M]:

@@ -87,7 +87,7 @@ class PassExpired(AgentStopError):
 
 
 class Stale(AgentStopError):
-    """The run was over before its result could be admitted. Not a refusal: something was sent, and its receipt is kept."""
+    """The run was over before its result could be admitted. Not a refusal: it was sent, and its receipt is kept."""
 
 
 class Denied(AgentStopError):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Min
 
 from agentstop import database
 from agentstop.models import Attempt, Decision, Operation, Receipt
@@ -30,7 +33,7 @@ class _Rows:
 
 
 def facts_of(operations: Sequence[Operation]) -> dict[int, OperationFacts]:
-    """The facts of these operations by id, in three queries."""
+    """The facts of these operations by id, in four queries."""
     ids = [operation.pk for operation in operations]
     rows: dict[int, _Rows] = defaultdict(_Rows)
     using = database.alias()
@@ -42,10 +45,18 @@ def facts_of(operations: Sequence[Operation]) -> dict[int, OperationFacts]:
     for decision in Decision.objects.using(using).filter(operation__in=ids, verb__in=verbs):
         if decision.operation_id is not None:
             rows[decision.operation_id].decisions.append(decision)
-    return {pk: _facts(rows[pk]) for pk in ids}
+    undone = _compensated_at(ids)
+    return {pk: _facts(rows[pk], undone.get(pk)) for pk in ids}
 
 
-def _facts(rows: _Rows) -> OperationFacts:
+def _compensated_at(ids: Sequence[int]) -> dict[int, datetime]:
+    """When the first request to undo each of them was let go."""
+    passes = Attempt.objects.using(database.alias()).filter(operation__compensates__in=ids, verb=Verb.SUBMIT)
+    first = passes.values("operation__compensates").annotate(first=Min("passed_at"))
+    return {pk: moment for pk, moment in first.values_list("operation__compensates", "first") if pk is not None}
+
+
+def _facts(rows: _Rows, compensated_at: datetime | None) -> OperationFacts:
     submits = [attempt for attempt in rows.attempts if attempt.verb == Verb.SUBMIT]
     numbers = {attempt.pk: attempt.number for attempt in submits}
     about = [r for r in rows.receipts if r.attempt_id is None or r.attempt_id in numbers or r.source == Source.ACK]
@@ -53,6 +64,7 @@ def _facts(rows: _Rows) -> OperationFacts:
         attempts=tuple(AttemptFact(a.number, a.passed_at, a.lease_until, a.settling, a.max_age) for a in submits),
         receipts=tuple(_receipt(receipt, numbers) for receipt in about),
         refused=any(decision.verb == Decided.REFUSE for decision in rows.decisions),
+        compensated_at=compensated_at,
         cancel=_cancel(rows, submits),
     )
 

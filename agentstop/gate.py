@@ -55,6 +55,11 @@ def ticks() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+def sender_name() -> str:
+    """Which process sends, for people who look for it."""
+    return f"{socket.gethostname()}:{os.getpid()}"[:255]
+
+
 POSTGRESQL = """
 WITH t AS MATERIALIZED (
   SELECT id, live_run FROM {task}
@@ -85,7 +90,8 @@ RETURNING operation_id, number, id, passed_at, (SELECT idempotency_key FROM o)
 SQLITE = """
 INSERT INTO {operation} AS op (
   task_id, key, incarnation, connector, action, digest, summary, idempotency_key, attempts, lease_until, resend_until,
-  state, state_since, cancellation, contradictory, doubled, ref, folded_at, due_at, follow_up_at, follow_ups, created_at)
+  state, state_since, cancellation, contradictory, doubled, ref, folded_at, due_at, follow_up_at, follow_ups,
+  created_at)
 SELECT id, %(key)s, %(incarnation)s, %(connector)s, %(action)s, %(digest)s, %(summary)s, %(idempotency_key)s, 1,
   %(lease_until)s, %(resend_until)s, 'sending', %(now)s, 'none', false, false, '', %(now)s, %(lease_until)s,
   %(lease_until)s, 0, %(now)s
@@ -154,7 +160,7 @@ def _values(request: Request) -> dict[str, Any]:
         "key_life": capability.key_life if capability.resendable else None,
         "settling": capability.settling,
         "max_age": capability.max_age,
-        "sender": f"{socket.gethostname()}:{os.getpid()}"[:255],
+        "sender": sender_name(),
     }
 
 

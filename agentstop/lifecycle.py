@@ -85,7 +85,7 @@ def _begin_again(task_id: int, by: Any) -> int | Refused:
 
 
 def _open(task: Task, by: Any, now: datetime) -> int:
-    """The next run becomes the live one, whatever the task was before; what is known of the last stop stays in facts."""
+    """The next run becomes the live one, whatever the task was before; the last stop stays in the facts."""
     number = task.last_run + 1
     if task.state != TaskState.ACTIVE:
         task.state_since = now

@@ -5,19 +5,18 @@ What is due are rows, taken by lease, so that any number of workers share them a
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from agentstop import bodies, conf, connectors, database, permissions, settle, wake
+from agentstop import asking, bodies, conf, connectors, database, permissions, settle, wake
 from agentstop.exceptions import TaskNotFound
 from agentstop.follow_up import back_off, can_look_up, wants_cancel, wants_look
 from agentstop.models import Attempt, Decision, Operation
 from agentstop.models.facts import Decided
-from agentstop.providers.base import Answer, CancelReply, Provider, Submission
+from agentstop.providers.base import Answer, CancelReply
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Heard
 from agentstop.states import FINAL_STATES, Claim, Source, Verb
@@ -116,36 +115,10 @@ def _reschedule(due: Due) -> None:
 
 async def _look(operation: Operation) -> None:
     asked = await in_domain(database.now)
-    answer = await _ask(operation)
+    answer = await asking.look_up(operation.connector, asking.submission_of_row(operation), deadline=conf.DEADLINE)
     if answer is not None:
-        await in_domain(settle.record, operation.pk, [_read_back(answer, operation, asked)])
-
-
-async def _ask(operation: Operation) -> Answer | None:
-    deadline = conf.DEADLINE
-    try:
-        async with asyncio.timeout(deadline):
-            return await _provider(operation).look_up(_submission(operation), deadline=deadline)
-    except Exception:
-        logger.warning("a look-up failed; trying again later", exc_info=True, extra={"operation": operation.pk})
-        return None
-
-
-def _read_back(answer: Answer, operation: Operation, asked: datetime) -> Heard:
-    capability = connectors.capability(operation.connector, operation.action)
-    return Heard(
-        claim=answer.claim,
-        source=Source.READ_BACK,
-        asked_at=asked,
-        ref=answer.ref,
-        body=_body(answer),
-        authoritative=answer.authoritative and capability.authoritative,
-        provider_at=answer.at,
-    )
-
-
-def _body(answer: Answer) -> bodies.Body:
-    return bodies.store(answer.body if answer.result is None else answer.result)
+        evidence = asking.read_back(answer, asked, connector=operation.connector, action=operation.action)
+        await asking.keep(operation.pk, [evidence])
 
 
 async def _cancel(operation: Operation) -> bool:
@@ -153,8 +126,8 @@ async def _cancel(operation: Operation) -> bool:
     attempt = await in_domain(_begin_cancel, operation.pk)
     if attempt is None:
         return True
-    reply = await _ask_to_cancel(operation)
-    settled = await in_domain(settle.record, operation.pk, _heard(reply, attempt, operation))
+    reply = await asking.cancel(operation.connector, asking.submission_of_row(operation), deadline=conf.DEADLINE)
+    settled = await asking.keep(operation.pk, _heard(reply, attempt, operation))
     return settled.state not in FINAL_STATES
 
 
@@ -181,16 +154,6 @@ def _begin_cancel(operation_id: int) -> Attempt | None:
     return attempt
 
 
-async def _ask_to_cancel(operation: Operation) -> CancelReply:
-    deadline = conf.DEADLINE
-    try:
-        async with asyncio.timeout(deadline):
-            return await _provider(operation).cancel(_submission(operation), deadline=deadline)
-    except Exception as error:
-        logger.warning("a cancel request got no answer", exc_info=True, extra={"operation": operation.pk})
-        return CancelReply(Claim.LOST, body=f"{type(error).__name__}: {error}")
-
-
 def _heard(reply: CancelReply, attempt: Attempt, operation: Operation) -> list[Heard]:
     """Two kinds of evidence: what became of the request, and what the provider said about the effect, if anything."""
     asked = attempt.passed_at
@@ -208,27 +171,5 @@ def _heard(reply: CancelReply, attempt: Attempt, operation: Operation) -> list[H
         answer = Answer(Claim.CANCELLED, ref=operation.ref, body=reply.body)
     if answer is None:
         return [request]
-    effect = Heard(
-        claim=answer.claim,
-        source=answer.source,
-        asked_at=asked,
-        ref=answer.ref or operation.ref,
-        body=_body(answer),
-        provider_at=answer.at,
-    )
-    return [request, effect]
-
-
-def _provider(operation: Operation) -> Provider:
-    return connectors.get(operation.connector)
-
-
-def _submission(operation: Operation) -> Submission:
-    return Submission(
-        operation=operation.pk,
-        action=operation.action,
-        args={},
-        idempotency_key=str(operation.idempotency_key),
-        attempt=operation.attempts,
-        ref=operation.ref,
-    )
+    effect = asking.heard(answer, asked)
+    return [request, effect if effect.ref else replace(effect, ref=operation.ref)]

@@ -31,6 +31,8 @@ class Replay:
     operation: int
 
 
+UNDER_WAY = {OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN}
+
 WORDS = {
     "stopped": "Task {task} was stopped. Nothing more is sent for it; a person may begin a new run.",
     "superseded": "Run {run} of task {task} was superseded by run {last}. End here; the newer run goes on.",
@@ -84,7 +86,7 @@ def _by_the_operation(operation: Operation | None, request: Request) -> Replay |
     if operation.digest != request.digest:
         return KeyReused
     if operation.state == OperationState.SUCCEEDED:
-        return Replay(operation.pk)
+        return _by_what_was_undone(operation)
     if operation.state == OperationState.CANCELLED:
         return operation.incarnation + 1
     if operation.state in {OperationState.SENDING, OperationState.ACCEPTED}:
@@ -92,6 +94,15 @@ def _by_the_operation(operation: Operation | None, request: Request) -> Replay |
     if operation.state == OperationState.UNKNOWN:
         return _by_an_unknown_outcome(operation)
     return operation.incarnation
+
+
+def _by_what_was_undone(operation: Operation) -> Replay | int | type[Refused]:
+    """A success is replayed, unless it was undone: then asking again means a new effect."""
+    undoings = Operation.objects.using(database.alias()).filter(compensates=operation)
+    states = set(undoings.values_list("state", flat=True))
+    if OperationState.SUCCEEDED in states:
+        return operation.incarnation + 1
+    return InFlight if states & UNDER_WAY else Replay(operation.pk)
 
 
 def _by_an_unknown_outcome(operation: Operation) -> int | type[Refused]:

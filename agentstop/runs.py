@@ -36,8 +36,8 @@ class Run:
 
     As a `with` block it hears a stop at once and ends with the block: finished, halted by a refusal, or failed.
     The keyword arguments of a request: `connector`; `key`, which names the effect over retries and runs, or `call_id`,
-    which names it within this run; `identify`, the arguments that must be equal when a key is used again (default: all);
-    `deadline` in seconds.
+    which names it within this run; `identify`, the arguments that must be equal when a key is used again (default:
+    all); `deadline` in seconds.
     """
 
     task_id: int
@@ -79,7 +79,7 @@ class Run:
     ) -> Outcome:
         """One external effect: through the gate, sent once, its receipt kept, its result admitted if the run is live.
 
-        `send(op)` sends by the caller's own code instead of the connector's provider. `classify` judges what it returns.
+        `send(op)` sends by the caller's own code instead of the connector's provider. `classify` judges the answer.
         `on_stop="cancel"` is for reads and for tools that give up cleanly; effects are left to finish.
         """
         return calls.call(self._request(action, args, options), Manner(send, classify, on_stop))
@@ -94,7 +94,7 @@ class Run:
         on_stop: OnStop = "finish",
         **options: Unpack[requests.Options],
     ) -> Outcome:
-        """As `call`. A coroutine function given as `send` runs on agentstop's own loop, so that it outlives this one."""
+        """As `call`. A coroutine function given as `send` runs on agentstop's own loop, and outlives this one."""
         return await calls.acall(self._request(action, args, options), Manner(send, classify, on_stop))
 
     def dispatch(
@@ -108,7 +108,7 @@ class Run:
         return requests.prepare(self._request(action, args, options))
 
     def admitting(self, operation: int) -> AbstractContextManager[None]:
-        """A transaction for the host's own sink: it commits only if this run is live then, and raises Stale otherwise."""
+        """A transaction for the host's own sink: it commits only if this run is live then, else raises Stale."""
         return admitting(self.task_id, self.number, operation)
 
     async def aadmit(self, operation: int, write: Callable[[], R]) -> R:

@@ -37,14 +37,14 @@ class Sender:
         self.loop = asyncio.new_event_loop()
         self._open: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self._ended: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._ended: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
         # Joined by threading._shutdown, also in children of multiprocessing, where atexit does not run.
         self.thread = threading.Thread(target=self._main, name="agentstop-loop", daemon=False)
         self.thread.start()
         threading.Thread(target=self._watch, name="agentstop-exit", daemon=True).start()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, R]]) -> Future[R]:
-        """Run a coroutine on the loop to its end, whatever becomes of the caller. Cancelling the future does nothing."""
+        """Run a coroutine on the loop to its end, whatever becomes of the caller or of the future."""
         if self._closing:
             raise AgentStopError("This process is ending: nothing more is sent from it.")
         done: Future[R] = Future()
@@ -70,9 +70,9 @@ class Sender:
             if not done.cancelled():
                 done.set_result(result)
 
-    def at_end(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Await this when the process ends, after the sends under way: for sockets that are shared."""
-        self._ended.append(close)
+    def at_end(self, owner: object, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Await this once, after the sends under way, when the process ends: for sockets that are shared."""
+        self._ended[owner] = close
 
     def _watch(self) -> None:
         threading.main_thread().join()  # the interpreter, or a forked child, is about to end
@@ -91,7 +91,7 @@ class Sender:
         self._closing = True
         if self._open:
             await asyncio.wait(set(self._open), timeout=conf.DRAIN)
-        for close in self._ended:
+        for close in self._ended.values():
             try:
                 await asyncio.wait_for(close(), 1)
             except Exception:

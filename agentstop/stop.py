@@ -59,7 +59,8 @@ def stop(task: Task | int, *, by: Any = None, reason: str = "", run: int | None 
 def _commit(task_id: int, by: Any, reason: str, run: int | None, policy: str) -> StopReport:
     with database.durable():
         task = family.locked_task(task_id)
-        assert task is not None, "tasks are never deleted while they are addressed"
+        if task is None:
+            raise TaskNotFound(f"Task {task_id} was deleted meanwhile. Nothing was stopped.")
         now = database.now()
         why = _why_not(task, run)
         decision = Decision.objects.using(database.alias()).create(

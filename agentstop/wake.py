@@ -31,7 +31,7 @@ Subscriber = Callable[[frozenset[int] | None, bool], None]
 
 
 def notify_on_commit(task_ids: Iterable[int], *, over: bool = True) -> None:
-    """Within a transaction: other processes hear of these tasks with its commit. For ends of runs, which cannot wait."""
+    """Within a transaction: other processes hear of these tasks with its commit. Ends of runs cannot wait."""
     if database.is_postgresql():
         payload = ("over:" if over else "") + ",".join(map(str, task_ids))
         with database.connection().cursor() as cursor:

@@ -11,14 +11,22 @@ from agentstop.models.fields import one_of, word_field
 from agentstop.models.task import Task
 from agentstop.states import FINAL_STATES, Cancellation, OperationState
 
+# A compensation in one of these states is under way, or has done it: another one is refused.
+UNDONE_ONCE = [
+    OperationState.PREPARED.value,
+    OperationState.SENDING.value,
+    OperationState.ACCEPTED.value,
+    OperationState.UNKNOWN.value,
+    OperationState.SUCCEEDED.value,
+]
+
 
 class Operation(models.Model):
-    """One external effect, unique in its task by key and incarnation. What it holds of states is a cache of the fold."""
+    """One external effect, unique in its task by key and incarnation. Its states are a cache of the fold."""
 
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="operations")
     key = models.CharField(max_length=255)
-    incarnation = models.PositiveIntegerField(default=1)
-    previous = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    incarnation = models.PositiveIntegerField(default=1)  # the next one follows on cancelled or undone
     compensates = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="compensations"
     )
@@ -60,6 +68,11 @@ class Operation(models.Model):
             one_of("state", OperationState, "agentstop_op_state"),
             one_of("cancellation", Cancellation, "agentstop_op_cancellation"),
             models.UniqueConstraint(fields=["task", "key", "incarnation"], name="agentstop_op_key"),
+            models.UniqueConstraint(
+                fields=["compensates"],
+                condition=Q(state__in=UNDONE_ONCE),
+                name="agentstop_op_one_compensation_at_a_time",
+            ),
             models.CheckConstraint(
                 name="agentstop_op_cancelled_is_confirmed",
                 condition=~Q(cancellation=Cancellation.CONFIRMED) | Q(state=OperationState.CANCELLED),

@@ -5,7 +5,6 @@ A provider says what it heard; what that means is folded elsewhere. Every call h
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -98,7 +97,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was heard about an operation. `body` is what the provider said, as text; `result` what the agent gets of it."""
+    """What was heard about an operation. `body` is what the provider said, as text; `result` is for the agent."""
 
     claim: Claim
     source: Source = Source.PROVIDER
@@ -137,7 +136,7 @@ class Context:
     progress: Callable[[float], None] = field(default=lambda _: None)
 
 
-class Provider(ABC):
+class Provider:
     """One configured, shared connection to an outside system.
 
     Methods are coroutines run on agentstop's own loop. They return what was heard and raise only `PassExpired`
@@ -161,4 +160,5 @@ class Provider(ABC):
         raise NotImplementedError(f"{type(self).__name__} cannot look up")
 
     async def aclose(self) -> None:
-        """Release sockets. Called at process end, never by a stop."""
+        """Release sockets. Called when the process ends, never by a stop."""
+        return None

@@ -1,0 +1,157 @@
+"""Speaking to providers and keeping what they say: every question has a deadline, every answer becomes a receipt.
+
+Coroutines for the sender's loop. What a provider's code raises is evidence too: that nothing usable came back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentstop import bodies, connectors, settle
+from agentstop.exceptions import PassExpired
+from agentstop.gate import Pass
+from agentstop.models import Operation
+from agentstop.providers.base import Answer, CancelReply, Context, Provider, Submission
+from agentstop.sending import in_domain, sender
+from agentstop.settle import Admission, Heard, Settled
+from agentstop.states import Claim, Source
+
+logger = logging.getLogger(__name__)
+
+ABANDON = 5.0  # seconds given to a send that was told to end
+RECORD_TRIES = 12  # a receipt is not given up at the first error: some two minutes
+
+
+def submission_of(passed: Pass, ref: str = "") -> Submission:
+    """What the provider gets of an attempt that has passed the gate."""
+    request = passed.request
+    return Submission(passed.operation, request.action, request.args, passed.idempotency_key, passed.attempt, ref)
+
+
+def submission_of_row(operation: Operation) -> Submission:
+    """What the provider gets of a stored operation: its arguments are not kept, and look-ups and cancels need none."""
+    return Submission(
+        operation.pk, operation.action, {}, str(operation.idempotency_key), operation.attempts, operation.ref
+    )
+
+
+async def submit(passed: Pass) -> Settled:
+    """Send it by its provider and keep the answer, for nobody's context."""
+    answer = await heard_of(asyncio.ensure_future(by_provider(passed)), passed.left)
+    return await keep(passed.operation, [heard(answer, passed.passed_at, attempt_id=passed.attempt_id)])
+
+
+async def by_provider(passed: Pass) -> Answer:
+    """One send by the connector's provider."""
+    context = Context(before_write=passed.check, deadline=passed.left)
+    return await _provider(passed.request.connector).submit(submission_of(passed), context)
+
+
+def _provider(connector: str) -> Provider:
+    provider = connectors.get(connector)
+    sender().at_end(provider, provider.aclose)
+    return provider
+
+
+async def heard_of(sending: asyncio.Future[Answer], seconds: float) -> Answer:
+    """What came of a send, at the latest after so many seconds; never raises for what its code does."""
+    try:
+        return await _ended(sending, seconds)
+    except PassExpired as error:
+        return Answer(Claim.UNSENT, Source.SENDER, body=str(error))
+    except BaseException as error:
+        return Answer(Claim.LOST, Source.SENDER, body=describe(error))
+
+
+async def _ended(sending: asyncio.Future[Answer], seconds: float) -> Answer:
+    done, _ = await asyncio.wait({sending}, timeout=seconds)
+    if not done:
+        sending.cancel()
+        done, _ = await asyncio.wait({sending}, timeout=ABANDON)
+    if not done:
+        sending.add_done_callback(_swallow)  # one that does not even end when told to is left behind
+        raise TimeoutError("no answer within the deadline")
+    return sending.result()
+
+
+async def look_up(connector: str, submission: Submission, *, deadline: float) -> Answer | None:
+    """Ask what became of an operation; None where no answer came, which says nothing."""
+    provider = _provider(connector)
+    try:
+        return await asyncio.wait_for(provider.look_up(submission, deadline=deadline), deadline)
+    except Exception:
+        extra = {"action": "look_up_failed", "operation": submission.operation}
+        logger.warning("a look-up failed; it is tried again", exc_info=True, extra=extra)
+        return None
+
+
+async def cancel(connector: str, submission: Submission, *, deadline: float) -> CancelReply:
+    """Ask the provider to give an operation up; the reply says what became of the request."""
+    provider = _provider(connector)
+    try:
+        return await asyncio.wait_for(provider.cancel(submission, deadline=deadline), deadline)
+    except Exception as error:
+        extra = {"action": "cancel_failed", "operation": submission.operation}
+        logger.warning("a cancel request got no answer", exc_info=True, extra=extra)
+        return CancelReply(Claim.LOST, body=describe(error))
+
+
+def heard(
+    answer: Answer,
+    asked_at: datetime,
+    *,
+    attempt_id: int | None = None,
+    source: Source | None = None,
+    authoritative: bool = True,
+) -> Heard:
+    """The evidence in an answer. `source` where it is another than the answer's own: a look-up's is a read-back."""
+    return Heard(
+        claim=answer.claim,
+        source=source or answer.source,
+        asked_at=asked_at,
+        attempt_id=attempt_id,
+        ref=answer.ref,
+        body=bodies.store(answer.body if answer.result is None and answer.body else answer.result),
+        authoritative=answer.authoritative and authoritative,
+        provider_at=answer.at,
+    )
+
+
+def read_back(answer: Answer, asked_at: datetime, *, connector: str, action: str) -> Heard:
+    """The evidence in the answer to a look-up: absence proves something only where the look-up is authoritative."""
+    authoritative = connectors.capability(connector, action).authoritative
+    return heard(answer, asked_at, source=Source.READ_BACK, authoritative=authoritative)
+
+
+async def keep(
+    operation_id: int,
+    evidence: Sequence[Heard],
+    *,
+    admission: Admission | None = None,
+    followed: timedelta | None = None,
+) -> Settled:
+    """Store evidence, and try again for some two minutes where the database fails: it may be the only proof."""
+    for tried in range(RECORD_TRIES):
+        try:
+            return await in_domain(settle.record, operation_id, evidence, admission=admission, followed=followed)
+        except Exception:
+            if tried == RECORD_TRIES - 1:
+                raise
+            extra = {"action": "record_failed", "operation": operation_id}
+            logger.exception("a receipt could not be stored; it is tried again", extra=extra)
+            await asyncio.sleep(min(15.0, 0.05 * 2**tried))
+    raise AssertionError("unreachable")
+
+
+def describe(error: BaseException) -> str:
+    """The error in one line, for a receipt's body."""
+    return f"{type(error).__name__}: {error}"
+
+
+def _swallow(sending: asyncio.Future[Any]) -> None:
+    if not sending.cancelled():
+        sending.exception()
