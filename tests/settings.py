@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "agentstop",
+    "website.demo",
 ]
 
 MIDDLEWARE = [
@@ -70,3 +71,4 @@ TEMPLATES = [
 
 ROOT_URLCONF = "tests.urls"
 STATIC_URL = "static/"
+SANDBOX_ADDRESS = ""

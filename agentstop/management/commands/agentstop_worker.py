@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -27,6 +28,10 @@ class Command(BaseCommand):
             return
         self._run()
 
+    def beside(self) -> AbstractContextManager[object]:
+        """What this process does beside the follow-up work; for a host whose worker has work of its own."""
+        return nullcontext()
+
     def _run(self) -> None:
         ending, woken = threading.Event(), threading.Event()
 
@@ -37,12 +42,13 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
         unsubscribe = wake.subscribe(lambda task_ids, over: woken.set())
-        self.stdout.write("agentstop worker: ready")
-        self.stdout.flush()
-        while not ending.is_set():
-            if not reconcile.work():
-                woken.wait(self._pause())
-            woken.clear()
+        with self.beside():
+            self.stdout.write("agentstop worker: ready")
+            self.stdout.flush()
+            while not ending.is_set():
+                if not reconcile.work():
+                    woken.wait(self._pause())
+                woken.clear()
         unsubscribe()
         wake.close()
         sending.close()

@@ -1,0 +1,68 @@
+"""The demo's agent: creates a report, uploads it and notifies a channel, each through the gate.
+
+This is all that an agent has to do: begin a run, `check()` between steps, send through `run.call`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentstop import settle
+from agentstop.exceptions import InFlight, OutcomeUnknown
+from agentstop.models import Operation
+from agentstop.runs import Run
+from website.demo.models import Job
+from website.demo.steps import IDENTIFY, Effect
+
+CONNECTOR = "sandbox"
+HEARTBEAT = 1.0  # seconds between two signs of life while it thinks
+PATIENCE = 1.0  # seconds between two looks at an outcome that is not known yet
+
+
+class StepFailed(Exception):
+    """The provider says that a step had no effect."""
+
+
+def work(job: Job, run: Run) -> None:
+    """Do the steps in order. Leaving the block says how the run ended: finished, halted by a stop, or failed."""
+    with run:
+        effects = job.effects()
+        for effect in effects:
+            run.prepare(effect.action, effect.args, key=effect.key, connector=CONNECTOR, identify=IDENTIFY)
+        result: Any = None
+        for effect in effects:
+            think(run, job.pace)
+            if result is not None:
+                effect.args["link"] = result["link"]
+            result = carry_out(run, effect)
+
+
+def think(run: Run, seconds: float) -> None:
+    """Stands for the model call; ends at once with Stopped or Superseded when the run is over."""
+    run.check()
+    while seconds > 0:
+        run.stop_signal.wait(min(HEARTBEAT, seconds))
+        seconds -= HEARTBEAT
+        run.check()
+
+
+def carry_out(run: Run, effect: Effect) -> Any:
+    """The result of one step. Where its outcome is not known, wait until it is: never send it a second time blindly."""
+    while True:
+        run.check()
+        try:
+            outcome = run.call(effect.action, effect.args, key=effect.key, connector=CONNECTOR, identify=IDENTIFY)
+        except (InFlight, OutcomeUnknown):
+            run.stop_signal.wait(PATIENCE)
+            continue
+        if outcome.accepted:
+            return outcome.result
+        run.check()
+        if outcome.operation is None or _is_settled(outcome.operation):
+            raise StepFailed(f"{effect.step.label}: {outcome.error}")
+
+
+def _is_settled(operation_id: int) -> bool:
+    operation = Operation.objects.get(pk=operation_id)
+    settle.fresh([operation])
+    return operation.is_final and operation.state != "succeeded"

@@ -1,0 +1,53 @@
+"""Job: one run that somebody asked of the demo's agent, waiting for a worker or taken by one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+
+from agentstop.models import Task
+from website.demo.steps import Effect, Step, effects
+
+
+class JobState(models.TextChoices):
+    QUEUED = "queued"
+    RUNNING = "running"  # a worker has taken it, and holds it by lease
+    OVER = "over"
+
+
+class Job(models.Model):
+    """The demo's queue is at-least-once, as real ones are: a job whose worker died is taken again.
+
+    That never un-stops a task, since only a person may begin a stopped one.
+    """
+
+    LEASE = timedelta(seconds=10)
+
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="jobs")
+    run = models.PositiveIntegerField(null=True, blank=True)  # null: no run has begun for it
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    topic = models.CharField(max_length=100)
+    channel = models.CharField(max_length=60)
+    pace = models.FloatField()  # seconds that the agent thinks before each step
+    troubled = models.CharField(max_length=20, choices=Step.choices)  # the step at which the provider misbehaves
+    troubles = models.JSONField(default=list, blank=True)
+    state = models.CharField(max_length=20, choices=JobState.choices, default=JobState.QUEUED)
+    worker = models.CharField(max_length=255, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    note = models.TextField(blank=True)  # how it ended
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["id"], condition=~models.Q(state="over"), name="demo_job_open"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Job {self.pk} of task {self.task_id}"
+
+    def effects(self) -> list[Effect]:
+        """What the agent does for it, in order."""
+        return effects(self.task_id, self.topic, self.channel, troubled=self.troubled, troubles=self.troubles)

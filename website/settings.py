@@ -1,0 +1,88 @@
+"""Settings of the web application. What differs between places is read from the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from agentstop.testing.sandbox.connector import sandbox_connector
+from website import environment
+
+SECRET_KEY = environment.secret_key()
+DEBUG = False
+ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS", environment.LOCAL_HOSTS)
+CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
+DATABASES = {"default": environment.database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "agentstop",
+    "website.demo",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "website.csp.ContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [environment.ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+ROOT_URLCONF = "website.urls"
+ASGI_APPLICATION = "website.asgi.application"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "tasks"
+LOGOUT_REDIRECT_URL = "login"
+X_FRAME_OPTIONS = "DENY"
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [environment.ROOT / "static"]
+
+# Behind a proxy that speaks TLS: HTTPS=1, with CSRF_TRUSTED_ORIGINS=https://the.name
+if os.environ.get("HTTPS"):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+
+# The demo's provider, where one runs. Real ones stand beside it.
+SANDBOX_ADDRESS = os.environ.get("SANDBOX_ADDRESS", "")
+AGENTSTOP_CONNECTORS = {"sandbox": sandbox_connector(SANDBOX_ADDRESS)} if SANDBOX_ADDRESS else {}
+AGENTSTOP_DEADLINE = environment.seconds("AGENTSTOP_DEADLINE", 30)
+AGENTSTOP_LEASE_MARGIN = environment.seconds("AGENTSTOP_LEASE_MARGIN", 5)
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {"agentstop": {"level": "INFO"}, "website": {"level": "INFO"}},
+}

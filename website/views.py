@@ -1,0 +1,95 @@
+"""The pages of this site. Whoever may not see a task gets the same 404 as for one that does not exist."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from agentstop import permissions
+from agentstop.exceptions import Denied, TaskNotFound
+from agentstop.models import Task
+from website.demo import queue
+from website.demo.forms import StartForm, again
+from website.demo.models import Job
+from website.demo.steps import label
+
+PAGE = 20
+
+
+@require_GET
+@login_required
+def tasks(request: HttpRequest) -> HttpResponse:
+    """The tasks that this person may see, and the form to start one."""
+    return _tasks(request, StartForm())
+
+
+@require_POST
+@login_required
+@transaction.non_atomic_requests
+def start(request: HttpRequest) -> HttpResponse:
+    """Queue a new task."""
+    form = StartForm(request.POST)
+    if not form.is_valid():
+        return _tasks(request, form, status=422)
+    job = queue.enqueue(request.user, form.cleaned_data)
+    return redirect("task", job.task_id)
+
+
+@require_GET
+@login_required
+def task(request: HttpRequest, task_id: int) -> HttpResponse:
+    """One task: what became of it, and Stop."""
+    found = _visible(request, task_id)
+    return _task(request, found, _form_again(found))
+
+
+@require_POST
+@login_required
+@transaction.non_atomic_requests
+def start_again(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Begin a new run of a task that is over."""
+    found = _visible(request, task_id)
+    form = StartForm(request.POST)
+    if not form.is_valid():
+        return _task(request, found, form, status=422)
+    try:
+        queue.enqueue_again(found, request.user, form.cleaned_data)
+    except queue.AlreadyRunning as problem:
+        messages.error(request, str(problem))
+    except Denied as problem:
+        raise PermissionDenied(str(problem)) from problem
+    return redirect("task", task_id)
+
+
+def _tasks(request: HttpRequest, form: StartForm, status: int = 200) -> HttpResponse:
+    found = permissions.visible(request.user).select_related("owner").order_by("-pk")
+    page = Paginator(found, PAGE).get_page(request.GET.get("page"))
+    context = {"form": form, "page": page, "sandbox": settings.SANDBOX_ADDRESS}
+    return render(request, "tasks.html", context, status=status)
+
+
+def _task(request: HttpRequest, found: Task, form: StartForm | None, status: int = 200) -> HttpResponse:
+    context = {"task": found, "form": form, "sandbox": settings.SANDBOX_ADDRESS, "label": label(found.pk)}
+    return render(request, "task.html", context, status=status)
+
+
+def _visible(request: HttpRequest, task_id: int) -> Task:
+    try:
+        return permissions.get_visible(request.user, task_id)
+    except TaskNotFound as problem:
+        raise Http404(str(problem)) from problem
+
+
+def _form_again(found: Task) -> StartForm | None:
+    """Only where it could be started again now."""
+    job = Job.objects.filter(task=found).order_by("-pk").first()
+    if job is None or found.live_run is not None or queue.open_jobs(found):
+        return None
+    return again(job)
