@@ -76,9 +76,15 @@ def checked_actions(actions: Mapping[str, HttpAction]) -> dict[str, HttpAction]:
     for name, action in actions.items():
         if not isinstance(action, HttpAction):
             raise ImproperlyConfigured(f"HttpProvider action {name!r} is {action!r}: make it an HttpAction(...).")
-        for problem in action.problems():
+        for problem in (*action.problems(), *_undo_problems(action, actions)):
             raise ImproperlyConfigured(f"HttpProvider action {name!r} {problem}.")
     return dict(actions)
+
+
+def _undo_problems(action: HttpAction, actions: Mapping[str, HttpAction]) -> Iterator[str]:
+    undo = action.capability.compensation
+    if undo is not None and undo.action not in actions:
+        yield f"is undone by {undo.action!r}, which is none of the actions: add it, or remove the compensation"
 
 
 def fields(template: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from agentstop.providers.base import Cancel, Capability, LookUp
+from agentstop.providers.base import Cancel, Capability, Compensation, LookUp
 from agentstop.providers.http import HttpAction, HttpProvider
 from agentstop.states import Claim
 
@@ -52,6 +52,7 @@ def test_a_bad_option_says_which_and_what_to_do_and_no_secret(options: dict[str,
 
 BY_KEY, BY_REF = Capability(look_up=LookUp.BY_KEY), Capability(look_up=LookUp.BY_REF)
 CANCELLABLE = Capability(cancel=Cancel.BEST_EFFORT)
+UNDOABLE = Capability(compensation=Compensation("a.undo"))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,7 @@ CANCELLABLE = Capability(cancel=Cancel.BEST_EFFORT)
         (HttpAction("/a", capability=CANCELLABLE), "needs a cancel_path exactly where"),
         (HttpAction("/a", cancel_path="{ref}"), "needs a cancel_path exactly where"),
         (HttpAction("/a", capability=CANCELLABLE, cancel_path="/a/{key}"), "say cancel_needs_ref exactly where"),
+        (HttpAction("/a", capability=UNDOABLE), "is undone by 'a.undo', which is none of the actions: add it"),
         (HttpAction("/a", states={"Done": Claim.SUCCEEDED}), "maps the state 'Done'"),
         (HttpAction("/a", states={"done": "succeeded"}), "maps the state 'done'"),  # type: ignore[dict-item]
     ],
@@ -78,3 +80,8 @@ def test_a_bad_action_says_which_and_what_to_do(action: HttpAction, sentence: st
         HttpProvider(base_url="https://api.example", actions={"a.b": action})
     assert "'a.b'" in str(caught.value)
     assert sentence in str(caught.value)
+
+
+def test_an_action_that_is_undone_by_another_one_is_taken() -> None:
+    actions = {"a.b": HttpAction("/a", capability=UNDOABLE), "a.undo": HttpAction("/undos")}
+    assert HttpProvider(base_url="https://api.example", actions=actions).capability("a.b") is UNDOABLE

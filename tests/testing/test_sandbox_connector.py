@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentstop.providers.base import Answer, CancelReply, Context, Submission
+from agentstop.providers.base import Answer, CancelReply, Context, Extent, Submission
 from agentstop.providers.http import HttpProvider
 from agentstop.states import Claim
 from agentstop.testing.sandbox.client import SandboxClient
@@ -78,9 +78,60 @@ class TestConnector:
         run(client, story)
         assert client.writes(task="blind") == 2
 
+    @pytest.mark.parametrize("action", ["report.create", "file.upload", "notify.post"])
+    def test_what_was_done_is_undone_by_the_action_that_its_record_names(
+        self, client: SandboxClient, action: str
+    ) -> None:
+        record = HttpProvider(**sandbox_options(client.address)).capability(action).compensation
+        assert record is not None
+        assert (record.extent is Extent.PARTIAL) == (action == "notify.post")
+        assert record.consequences.endswith(".")
+
+        async def story(provider: HttpProvider) -> tuple[Answer, Answer | None, Answer | None]:
+            first = await provider.submit(report(action, seconds=0), freely())
+            await asyncio.to_thread(client.settled, "k")
+            undone = await provider.submit(undoing(record.action, first.ref), freely())
+            own = await provider.look_up(undoing(record.action, first.ref), deadline=GUARD)
+            return undone, own, await provider.look_up(report(action), deadline=GUARD)
+
+        undone, own, original = run(client, story)
+        assert own is not None
+        assert original is not None
+        assert [answer.claim for answer in (undone, own, original)] == [Claim.SUCCEEDED] * 3
+        assert (undone.ref, own.ref, original.ref) == (
+            own.ref,
+            client.undos("k")[0]["ref"],
+            client.effects("k")[0]["ref"],
+        )
+        assert client.effects("k")[0]["undone_at"]
+
+    def test_an_undoing_without_an_answer_is_found_by_its_own_key(self, client: SandboxClient) -> None:
+        async def story(provider: HttpProvider) -> tuple[Answer, Answer | None, Answer | None]:
+            switches = {"forget_undone": True, "undo": {"lose_response": True}}
+            await provider.submit(report("file.upload", seconds=0, sandbox=switches), freely())
+            lost = await provider.submit(undoing("file.undo", ""), freely())
+            own = await provider.look_up(undoing("file.undo", ""), deadline=GUARD)
+            return lost, own, await provider.look_up(report("file.upload"), deadline=GUARD)
+
+        lost, own, original = run(client, story)
+        assert own is not None
+        assert original is not None
+        assert (lost.claim, own.claim, original.claim) == (Claim.LOST, Claim.SUCCEEDED, Claim.NOT_FOUND)
+
+    def test_undoing_what_is_not_there_is_refused(self, client: SandboxClient) -> None:
+        async def story(provider: HttpProvider) -> Answer:
+            return await provider.submit(undoing("file.undo", "/uploads/7"), freely())
+
+        assert run(client, story).claim is Claim.REFUSED
+
 
 def report(action: str = "report.create", ref: str = "", **args: Any) -> Submission:
     return Submission(operation=1, action=action, args=args, idempotency_key="k", ref=ref)
+
+
+def undoing(action: str, ref: str) -> Submission:
+    args = {"original_ref": ref, "original_key": "k"}
+    return Submission(operation=2, action=action, args=args, idempotency_key="u")
 
 
 def freely() -> Context:

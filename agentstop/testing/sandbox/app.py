@@ -20,7 +20,7 @@ HANG_UP = "agentstop.hang_up"  # the scope's extension that cuts the connection;
 BODY_LIMIT = 1_000_000
 LONGEST_WAIT = 30.0
 CREATE = re.compile(r"/(report|upload|notification)s")
-EFFECT = re.compile(r"/(report|upload|notification)s/([0-9]{1,18})")
+EFFECT = re.compile(r"/(report|upload|notification|undo)s/([0-9]{1,18})")
 OPERATION = re.compile(r"/operations/(.+)")
 CONTROL = re.compile(r"/_control/(hold|wait|release|settled|reset)")
 STYLE = (Path(__file__).parent / "ledger.css").read_bytes()
@@ -114,6 +114,8 @@ class Sandbox:
             return error(400, "the body must be an object")
         if found := CREATE.fullmatch(request.path):
             return await self.desk.submit(found[1], request.key, body)
+        if request.path == "/undos":
+            return await self.desk.undo(request.key, body)
         if found := CONTROL.fullmatch(request.path):
             return await self._control(found[1], body)
         return error(404, "there is nothing here")

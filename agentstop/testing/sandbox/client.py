@@ -17,7 +17,8 @@ class SandboxClient:
 
     Points: `received` (bytes there, not accepted), `accepted` (id given, effect not done, nothing answered), `working`
     (perhaps answered, effect not done), `effect` (effect done, nothing answered), `cancel` (a cancel request arrived).
-    `match` is an idempotency key, a label, a text, or `*` for all.
+    `match` is an idempotency key, a label, a text, or `*` for all. An undoing has the label of what it undoes, and its
+    text after "undo: ".
     """
 
     def __init__(self, address: str) -> None:
@@ -63,14 +64,25 @@ class SandboxClient:
         """The effects that were accepted under an idempotency key, whatever became of them."""
         return [effect for effect in self.ledger()["effects"] if effect["key"] == key]
 
+    def undos(self, key: str) -> list[dict[str, Any]]:
+        """The undoings of the effects that have this idempotency key, whatever became of them; oldest first."""
+        effects = self.ledger()["effects"]
+        refs = {effect["ref"] for effect in effects if effect["key"] == key}
+        return [effect for effect in effects if effect.get("undoes") in refs]
+
     def counts(self, key: str) -> dict[str, int]:
         """How often the key was submitted, looked up and cancelled, and how many effects it really had (writes)."""
         nothing = dict.fromkeys(("submits", "reads", "cancels", "writes"), 0)
         return {**nothing, **self.ledger()["counts"].get(key, {})}
 
     def writes(self, *, task: str) -> int:
-        """How many effects with this label were really made."""
+        """How many effects with this label were really made; undoing one is another."""
         return sum(effect["state"] == "succeeded" for effect in self.ledger(task=task)["effects"])
+
+    def standing(self, *, task: str) -> int:
+        """How many of them are still there: made, not undone, and no undoing."""
+        made = [effect for effect in self.ledger(task=task)["effects"] if effect["state"] == "succeeded"]
+        return sum(not effect["undone_at"] and "undoes" not in effect for effect in made)
 
     def _control(self, verb: str, **body: Any) -> dict[str, Any]:
         told: dict[str, Any] = self._checked(self._http.post(f"/_control/{verb}", json=body))

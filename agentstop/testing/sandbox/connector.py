@@ -6,10 +6,23 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from agentstop.providers.base import Cancel, Capability, LookUp, SubmitIdempotency
+from agentstop.providers.base import Cancel, Capability, Compensation, Extent, LookUp, SubmitIdempotency
 from agentstop.providers.http import HttpAction
 
 PROVIDER = "agentstop.providers.http.HttpProvider"
+WITHDRAW = Compensation(
+    "report.undo",
+    consequences="Withdraws the report. That it was made stays on record, and so do copies that were taken.",
+)
+REMOVE = Compensation(
+    "file.undo",
+    consequences="Removes the file from the store. Whoever has fetched it before keeps their copy.",
+)
+TAKE_DOWN = Compensation(
+    "notify.undo",
+    extent=Extent.PARTIAL,
+    consequences="Takes the message down. People have been notified already, and may have read it.",
+)
 
 
 def sandbox_connector(address: str, *, settling: timedelta = timedelta(seconds=2)) -> dict[str, Any]:
@@ -31,7 +44,7 @@ def sandbox_options(address: str, *, settling: timedelta = timedelta(seconds=2))
         settling=settling,
         max_age=timedelta(hours=1),
     )
-    cancellable = replace(lasting, cancel=Cancel.BEST_EFFORT, cancel_needs_ref=True)
+    cancellable = replace(lasting, cancel=Cancel.BEST_EFFORT, cancel_needs_ref=True, compensation=WITHDRAW)
     report = HttpAction(
         "/reports",
         capability=cancellable,
@@ -41,13 +54,18 @@ def sandbox_options(address: str, *, settling: timedelta = timedelta(seconds=2))
         at_field="at",
         progress_field="progress",
     )
-    upload = replace(report, path="/uploads", capability=lasting, cancel_path="")
+    upload = replace(report, path="/uploads", capability=replace(lasting, compensation=REMOVE), cancel_path="")
+    notice = replace(lasting, compensation=TAKE_DOWN)
+    undo = replace(upload, path="/undos", capability=lasting)
     return {
         "base_url": address,
         "actions": {
             "report.create": report,
             "file.upload": upload,
-            "notify.post": replace(upload, path="/notifications"),
+            "notify.post": replace(upload, path="/notifications", capability=notice),
+            "report.undo": undo,
+            "file.undo": undo,
+            "notify.undo": undo,
             # The same without a key: sent twice it has two effects, and nobody can be asked.
             "notify.blind": replace(upload, path="/notifications", capability=Capability(), look_up_path=""),
         },

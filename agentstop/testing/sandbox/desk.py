@@ -11,8 +11,14 @@ from typing import Any
 from agentstop.testing.sandbox.holds import Holds
 from agentstop.testing.sandbox.ledger import Effect, KeyReused, Ledger
 from agentstop.testing.sandbox.switches import LONGEST, Switches
+from agentstop.testing.sandbox.undoing import asked_of, hindrance, original
 
-SECONDS = {"report": 2.0, "upload": 0.2, "notification": 0.0}  # what the work takes where the request does not say
+SECONDS = {
+    "report": 2.0,
+    "upload": 0.2,
+    "notification": 0.0,
+    "undo": 0.0,
+}  # what the work takes where the request does not say
 CANCELLABLE = frozenset({"report"})
 JOBS = frozenset({"report"})  # answered when accepted; the others when done
 GARBAGE = b'{"status": \xff\x00 <<<'
@@ -86,6 +92,14 @@ class Desk:
         finally:
             self._in_flight.discard(key)
 
+    async def undo(self, key: str, body: Mapping[str, Any]) -> Response:
+        """Take back an effect that was made: an effect of its own, while the record of the first one stays."""
+        first = original(self.ledger, body)
+        if first is None:
+            self.ledger.asked(key, "submits")
+            return error(404, "there is nothing of that name to undo")
+        return await self.submit("undo", key, asked_of(first, body))
+
     async def _submit(
         self, kind: str, key: str, body: Mapping[str, Any], *, seconds: float, switches: Switches
     ) -> Response:
@@ -95,8 +109,11 @@ class Desk:
             return error(500, "an error, before anything was accepted")
         if switches.refuse:
             return error(400, "refused")
+        undoes = str(body["undoes"]) if kind == "undo" else ""
+        if undoes and (problem := hindrance(self.ledger, key, undoes)):
+            return error(*problem)
         try:
-            effect = self.ledger.accept(kind, key, body, seconds=seconds, switches=switches)
+            effect = self.ledger.accept(kind, key, body, seconds=seconds, switches=switches, undoes=undoes)
         except KeyReused as problem:
             return error(422, str(problem))
         await self.holds.pass_point("accepted", names)
@@ -130,7 +147,7 @@ class Desk:
 
     def _look_up(self, key: str, effect: Effect | None) -> Response:
         self.ledger.asked(key, "reads")
-        if effect is None:
+        if effect is None or (effect.undone_at and effect.switches.forget_undone):
             return error(404, "there is nothing of that name")
         if self._errs(effect.key, "look_up_error", effect.switches.look_up_error):
             return error(503, "cannot look now")

@@ -27,9 +27,12 @@ CREATE TABLE IF NOT EXISTS effect (
     accepted_at TEXT NOT NULL,
     started_at TEXT,
     done_at TEXT,
-    cancelled_at TEXT
+    cancelled_at TEXT,
+    undoes TEXT NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_effect_a_key ON effect (key) WHERE key <> '';
+CREATE UNIQUE INDEX IF NOT EXISTS one_undoing_an_effect ON effect (undoes)
+    WHERE undoes <> '' AND state IN ('running', 'succeeded');
 CREATE TABLE IF NOT EXISTS asked (
     key TEXT NOT NULL,
     verb TEXT NOT NULL,
@@ -37,10 +40,18 @@ CREATE TABLE IF NOT EXISTS asked (
     PRIMARY KEY (key, verb)
 );
 """
+HEARD = "Whoever was notified has been notified already."
 VERBS = ("submits", "reads", "cancels")
 INSERT = """
-INSERT INTO effect (kind, key, label, text, digest, seconds, switches, accepted_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING *
+INSERT INTO effect (kind, key, label, text, digest, seconds, switches, accepted_at, undoes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *
+"""
+# When an effect was undone is told by the effect that undid it, so the two cannot differ.
+SELECT = """
+SELECT effect.*, (
+    SELECT done_at FROM effect AS undoing
+    WHERE undoing.state = 'succeeded' AND undoing.undoes = '/' || effect.kind || 's/' || effect.id
+) AS undone_at FROM effect
 """
 
 
@@ -65,6 +76,8 @@ class Effect:
     started_at: str | None
     done_at: str | None
     cancelled_at: str | None
+    undoes: str = ""  # the reference of the effect that this one takes back
+    undone_at: str | None = None
 
     @property
     def ref(self) -> str:
@@ -79,10 +92,16 @@ class Effect:
         """The effect as the API tells it: never its switches, which a real provider would not tell either."""
         told = {"id": self.id, "kind": self.kind, "ref": self.ref, **self.names, "status": self.state}
         told |= {"progress": self._progress(), "accepted_at": self.accepted_at, "started_at": self.started_at}
-        told |= {"done_at": self.done_at, "cancelled_at": self.cancelled_at}
+        told |= {"done_at": self.done_at, "cancelled_at": self.cancelled_at, "undone_at": self.undone_at}
+        told |= {"undoes": self.undoes} if self.undoes else {}
         told["at"] = self.cancelled_at or self.done_at or self.accepted_at
-        told["result"] = {"link": self.ref, "text": self.text} if self.state == "succeeded" else None
+        told["result"] = self._result() if self.state == "succeeded" else None
         return told
+
+    def _result(self) -> dict[str, str]:
+        if not self.undoes:
+            return {"link": self.ref, "text": self.text}
+        return {"undone": self.undoes, "remains": HEARD if self.undoes.startswith("/notifications/") else ""}
 
     def _progress(self) -> float:
         if self.state == "succeeded":
@@ -105,13 +124,15 @@ class Ledger:
     def close(self) -> None:
         self._db.close()
 
-    def accept(self, kind: str, key: str, body: Mapping[str, Any], *, seconds: float, switches: Switches) -> Effect:
+    def accept(
+        self, kind: str, key: str, body: Mapping[str, Any], *, seconds: float, switches: Switches, undoes: str = ""
+    ) -> Effect:
         """The effect of this request: a new one, or the one that has the key already."""
         digest = _digest(kind, body)
         known = self.by_key(key)
         if known is None:
             told = (str(body.get("label", "")), str(body.get("text", "")), digest)
-            kept = (seconds, json.dumps(switches.as_json()), _now())
+            kept = (seconds, json.dumps(switches.as_json()), _now(), undoes)
             return _effect(self._db.execute(INSERT, (kind, key, *told, *kept)).fetchone())
         if known.digest != digest:
             raise KeyReused(f"the key {key!r} was used for another request")
@@ -122,6 +143,13 @@ class Ledger:
 
     def by_id(self, kind: str, number: int) -> Effect | None:
         return self._one("kind = ? AND id = ?", kind, number)
+
+    def by_ref(self, ref: str) -> Effect | None:
+        return self._one("'/' || kind || 's/' || id = ?", ref)
+
+    def undoing(self, ref: str) -> Effect | None:
+        """The effect that takes this one back, or is about to."""
+        return self._one("undoes = ? AND state IN ('running', 'succeeded')", ref)
 
     def started(self, number: int) -> None:
         self._db.execute("UPDATE effect SET started_at = ? WHERE id = ? AND started_at IS NULL", (_now(), number))
@@ -148,7 +176,7 @@ class Ledger:
             where, values = f"key IN ({', '.join('?' * len(keys))})", keys
         if label:
             where, values = f"{where} AND label = ?", [*values, label]
-        rows = self._db.execute(f"SELECT * FROM effect WHERE {where} ORDER BY id", values)  # noqa: S608
+        rows = self._db.execute(f"{SELECT} WHERE {where} ORDER BY id", values)
         return [_effect(row) for row in rows]
 
     def counts(self) -> dict[str, dict[str, int]]:
@@ -164,7 +192,7 @@ class Ledger:
         self._db.executescript("DELETE FROM effect; DELETE FROM asked;")
 
     def _one(self, where: str, *values: Any) -> Effect | None:
-        row = self._db.execute(f"SELECT * FROM effect WHERE {where}", values).fetchone()  # noqa: S608
+        row = self._db.execute(f"{SELECT} WHERE {where}", values).fetchone()
         return _effect(row) if row else None
 
     def _settle(self, number: int, state: str, column: str) -> bool:

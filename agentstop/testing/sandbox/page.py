@@ -48,9 +48,9 @@ TABLE = """<table>
 </tbody>
 </table>"""
 ROW = """<tr>
-<th scope="row"><a href="{ref}">{kind} {id}</a></th>
+<th scope="row"><a href="{ref}">{kind} {id}</a>{undoes}</th>
 <td>{text}<small>{label}</small><small><code>{key}</code></small></td>
-<td><span class="state {state}">{state}</span></td>
+<td><span class="state {state}">{state}</span>{undone}</td>
 <td>{accepted}</td>
 <td>{ended}</td>
 <td class="number">{submits}</td><td class="number">{reads}</td><td class="number">{cancels}</td>
@@ -70,6 +70,9 @@ def _row(effect: Effect, counts: Mapping[str, int]) -> str:
     told = {name: escape(str(value)) for name, value in {**effect.as_json(), **counts}.items()}
     ended = effect.cancelled_at or effect.done_at
     told |= {"state": escape(effect.state), "accepted": _time(effect.accepted_at)}
+    first = escape(effect.undoes)
+    told["undoes"] = f'<small>takes back <a href="{first}">{first}</a></small>' if first else ""
+    told["undone"] = f'<span class="undone">undone {_time(effect.undone_at)}</span>' if effect.undone_at else ""
     return ROW.format_map({**told, "ended": _time(ended) if ended else "not yet"})
 
 

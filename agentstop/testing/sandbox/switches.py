@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 LONGEST = 3600.0
@@ -27,19 +27,23 @@ class Switches:
     ack_and_complete: bool = False  # 202 to DELETE, and it completes all the same
     cancel_error: int = 0  # 500 to DELETE so many times
     look_up_error: int = 0  # 503 to look-ups so many times
+    forget_undone: bool = False  # once it is undone, look-ups answer 404
+    undo: Mapping[str, Any] = field(default_factory=dict)  # the switches of its undoing
 
     @classmethod
     def read(cls, given: Any) -> Switches:
         """The switches in a request; a ValueError says which is unknown or has no use."""
         if not isinstance(given, Mapping):
             raise ValueError("sandbox must be an object of switches")
-        known: dict[str, type] = {field.name: type(field.default) for field in fields(cls)}
-        for name, value in given.items():
+        undo = cls.read(given["undo"]).as_json() if "undo" in given else {}
+        plain = {name: value for name, value in given.items() if name != "undo"}
+        known: dict[str, type] = {one.name: type(one.default) for one in fields(cls) if one.name != "undo"}
+        for name, value in plain.items():
             if name not in known:
-                raise ValueError(f"unknown switch {name!r}: use one of {', '.join(known)}")
+                raise ValueError(f"unknown switch {name!r}: use one of {', '.join((*known, 'undo'))}")
             if not isinstance(value, int | float) or not -1 <= value <= LONGEST:
                 raise ValueError(f"the switch {name!r} cannot be {value!r}")
-        return cls(**{name: known[name](value) for name, value in given.items()})
+        return cls(**{name: known[name](value) for name, value in plain.items()}, undo=undo)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
