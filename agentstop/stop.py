@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Max
+
 from agentstop import bodies, conf, connectors, database, family, permissions, settle, wake
 from agentstop.exceptions import TaskNotFound
-from agentstop.models import Decision, Operation, Run, Task
+from agentstop.models import Attempt, Decision, Operation, Run, Task
 from agentstop.models.facts import Decided, Effect
-from agentstop.states import OperationState, RunState, TaskState
+from agentstop.states import OperationState, RunState, TaskState, Verb
 
 logger = logging.getLogger(__name__)
 
@@ -49,14 +51,14 @@ def stop(task: Task | int, *, by: Any = None, reason: str = "", run: int | None 
     reason = bodies.safe(reason)
     if by is not None:
         permissions.require(by, "stop_task", found, Decided.STOP, reason=reason)
-    report = _commit(task_id, by, reason, run, policy)
+    report = _commit(task_id, by, reason, run, policy, pressed_at=database.now())
     wake.announce(task_id, over=True)
     logger.info("stop of task %s: %s", task_id, report.why or "stopped", extra={"action": "stop", "task": task_id})
     return report
 
 
 @database.retried
-def _commit(task_id: int, by: Any, reason: str, run: int | None, policy: str) -> StopReport:
+def _commit(task_id: int, by: Any, reason: str, run: int | None, policy: str, *, pressed_at: datetime) -> StopReport:
     with database.durable():
         task = family.locked_task(task_id)
         if task is None:
@@ -71,7 +73,7 @@ def _commit(task_id: int, by: Any, reason: str, run: int | None, policy: str) ->
             by=by,
             policy=policy,
             reason=reason,
-            detail={"why": why} if why else {},
+            detail={"why": why} if why else _press(task, pressed_at),
             at=now,
         )
         if not why:
@@ -81,6 +83,14 @@ def _commit(task_id: int, by: Any, reason: str, run: int | None, policy: str) ->
         report = _report(task, decision, why)
         wake.notify_on_commit([task_id])
     return report
+
+
+def _press(task: Task, pressed_at: datetime) -> dict[str, str]:
+    """The press and the last dispatch, by the database's clock: how fast the stop took hold, for people to read."""
+    passes = Attempt.objects.using(database.alias()).filter(operation__task=task, verb=Verb.SUBMIT, run__isnull=False)
+    last = passes.aggregate(last=Max("passed_at"))["last"]
+    found = {"pressed_at": pressed_at.isoformat()}
+    return found if last is None else {**found, "last_dispatch_at": last.isoformat()}
 
 
 def _why_not(task: Task, run: int | None) -> str:

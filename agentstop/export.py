@@ -1,0 +1,83 @@
+"""A task's facts in order, for people and other programs: what was decided, sent, heard and admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC
+from typing import Any
+
+from agentstop import database
+from agentstop.models import Attempt, Call, Decision, Operation, Receipt, Task
+
+COLUMNS = (
+    "at",
+    "fact",
+    "operation",
+    "key",
+    "run",
+    "what",
+    "how",
+    "by",
+    "asked_at",
+    "until",
+    "count",
+    "ref",
+    "text",
+)
+
+
+def facts(task: Task, *, bodies: bool = True) -> list[dict[str, Any]]:
+    """Every fact of the task in order of time, each with the same columns. `bodies=False` leaves out what is user data.
+
+    `what`: the verb, claim or outcome; `how`: the effect of a decision, the source of a receipt.
+    """
+    keys = dict(Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "key"))
+    rows = [*_decisions(task), *_attempts(task), *_receipts(task, bodies), *_calls(task)]
+    for row in rows:
+        row["key"] = keys.get(row["operation"], "")
+    return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], row["fact"], row["id"]))]
+
+
+def _decisions(task: Task) -> Iterator[dict[str, Any]]:
+    for one in Decision.objects.using(database.alias()).filter(task=task).select_related("by"):
+        yield {
+            "id": one.pk, "at": one.at, "fact": "decision", "operation": one.operation_id, "run": one.run,
+            "what": one.verb, "how": one.effect, "by": _who(one), "until": one.until, "count": one.count,
+            "text": one.reason,
+        }  # fmt: skip
+
+
+def _attempts(task: Task) -> Iterator[dict[str, Any]]:
+    for one in Attempt.objects.using(database.alias()).filter(operation__task=task):
+        yield {
+            "id": one.pk, "at": one.passed_at, "fact": "attempt", "operation": one.operation_id, "run": one.run,
+            "what": one.verb, "count": one.number, "by": one.sender, "until": one.lease_until,
+        }  # fmt: skip
+
+
+def _receipts(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
+    for one in Receipt.objects.using(database.alias()).filter(operation__task=task).select_related("by"):
+        yield {
+            "id": one.pk, "at": one.seen_at, "fact": "receipt", "operation": one.operation_id, "what": one.claim,
+            "how": one.source, "asked_at": one.asked_at, "ref": one.ref, "text": one.body if bodies else "",
+            "by": one.by.get_username() if one.by else "",
+        }  # fmt: skip
+
+
+def _calls(task: Task) -> Iterator[dict[str, Any]]:
+    for one in Call.objects.using(database.alias()).filter(operation__task=task):
+        yield {
+            "id": one.pk, "at": one.at, "fact": "call", "operation": one.operation_id, "run": one.run,
+            "what": one.outcome, "text": one.error,
+        }  # fmt: skip
+
+
+def _who(decision: Decision) -> str:
+    return decision.by.get_username() if decision.by else decision.policy
+
+
+def _written(row: dict[str, Any]) -> dict[str, Any]:
+    def plain(value: Any) -> Any:
+        return value.astimezone(UTC).isoformat() if hasattr(value, "astimezone") else value
+
+    return {column: plain(row.get(column)) if row.get(column) is not None else "" for column in COLUMNS}

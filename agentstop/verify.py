@@ -1,0 +1,101 @@
+"""Verifying: every stored state is folded again from its facts, at the time at which it was folded, and compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from agentstop import database
+from agentstop.facts import facts_of
+from agentstop.folding import fold
+from agentstop.histories import DecisionFact, fold_task
+from agentstop.models import Decision, Operation, Task
+from agentstop.models.facts import Effect
+
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A stored value that the facts do not give."""
+
+    what: str  # "operation" or "task"
+    id: int
+    column: str
+    stored: str
+    folded: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.id}: {self.column} is {self.stored}, the facts say {self.folded}"
+
+
+def differences(task: int | None = None) -> Iterator[Difference]:
+    """Every stored state that differs from what its facts say; nothing where all is well. Changes nothing."""
+    operations = Operation.objects.using(database.alias())
+    tasks = Task.objects.using(database.alias())
+    if task is not None:
+        operations, tasks = operations.filter(task=task), tasks.filter(pk=task)
+    for ids in _batches(operations.all()):
+        yield from _confirmed(_of_operations, Operation, ids)
+    for ids in _batches(tasks.all()):
+        yield from _confirmed(_of_tasks, Task, ids)
+
+
+def counted(task: int | None = None) -> tuple[int, int]:
+    """How many operations and tasks there are to verify."""
+    operations = Operation.objects.using(database.alias())
+    tasks = Task.objects.using(database.alias())
+    if task is None:
+        return operations.count(), tasks.count()
+    return operations.filter(task=task).count(), tasks.filter(pk=task).count()
+
+
+def _batches(rows: QuerySet[Any]) -> Iterator[list[int]]:
+    last = 0
+    while batch := list(rows.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:BATCH]):
+        yield batch
+        last = batch[-1]
+
+
+def _confirmed(compare: Any, model: Any, ids: list[int]) -> Iterator[Difference]:
+    """What differs at a first look is looked at again under its lock: a writer may have been between two queries."""
+    rows = model.objects.using(database.alias())
+    suspects = sorted({difference.id for difference in compare(list(rows.filter(pk__in=ids)))})
+    if not suspects:
+        return
+    with transaction.atomic(using=database.alias()):
+        found = list(compare(list(database.locked(rows.filter(pk__in=suspects)))))
+    yield from found
+
+
+def _of_operations(operations: Sequence[Operation]) -> Iterator[Difference]:
+    facts = facts_of(operations)
+    for operation in operations:
+        folded = fold(facts[operation.pk], operation.folded_at)
+        for column in ("state", "cancellation", "contradictory", "doubled", "due_at"):
+            stored, said = getattr(operation, column), getattr(folded, column)
+            if stored != said:
+                yield Difference("operation", operation.pk, column, str(stored), str(said))
+        passed = len(facts[operation.pk].attempts)
+        if operation.attempts != passed:
+            yield Difference("operation", operation.pk, "attempts", str(operation.attempts), str(passed))
+
+
+def _of_tasks(tasks: Sequence[Task]) -> Iterator[Difference]:
+    decisions: dict[int, list[DecisionFact]] = defaultdict(list)
+    applied = Decision.objects.using(database.alias()).filter(
+        task__in=[task.pk for task in tasks], operation__isnull=True, effect=Effect.APPLIED
+    )
+    for decision in applied.order_by("pk"):
+        decisions[decision.task_id].append(DecisionFact(decision.verb, decision.run))
+    for task in tasks:
+        folded = fold_task(decisions[task.pk])
+        for column in ("state", "live_run", "last_run"):
+            stored, said = getattr(task, column), getattr(folded, column)
+            if stored != said:
+                yield Difference("task", task.pk, column, str(stored), str(said))
