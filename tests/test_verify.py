@@ -1,0 +1,113 @@
+"""Stored states are what the facts say; exports hold every fact; a restored backup un-stops nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agentstop import verify
+from agentstop.models import Operation, Receipt, Task
+from agentstop.runs import begin
+from agentstop.stop import stop
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def lived(settings):
+    """A task that has been through most of what can happen."""
+    settings.AGENTSTOP_CONNECTORS = {"tools": {}}
+    run = begin("Quarterly report")
+    run.call("a", connector="tools", key="good", send=lambda op: "fine")
+    run.call("a", connector="tools", key="bad", send=lambda op: op.failed("no") and None)
+
+    def lost(op):
+        raise OSError("reset")
+
+    run.call("a", connector="tools", key="lost", send=lost)
+    run.prepare("a", connector="tools", key="never")
+    stop(run.task_id, reason="enough", policy="test")
+    run.call("a", connector="tools", key="late", send=lambda op: "fine")
+    stop(run.task_id, policy="test")
+    return Task.objects.get(pk=run.task_id)
+
+
+def test_every_stored_state_is_what_its_facts_say(lived):
+    assert list(verify.differences()) == []
+    assert verify.counted() == (5, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("state", "succeeded"), ("contradictory", True), ("attempts", 7), ("doubled", True)],
+)
+def test_a_state_that_was_changed_by_hand_is_found(lived, column, value):
+    Operation.objects.filter(key="lost").update(**{column: value})
+    (difference,) = verify.differences()
+    assert (difference.what, difference.column) == ("operation", column)
+
+
+def test_a_task_that_was_un_stopped_by_hand_is_found(lived):
+    Task.objects.filter(pk=lived.pk).update(state="active", live_run=1)
+    assert [difference.column for difference in verify.differences(lived.pk)] == ["state", "live_run"]
+
+
+def test_the_command_tells_and_exits_with_1(lived, capsys):
+    call_command("agentstop_verify")
+    assert "5 operations and 1 tasks verified, 0 differences." in capsys.readouterr().out
+    Operation.objects.filter(key="lost").update(state="cancelled")
+    with pytest.raises(SystemExit) as ended:
+        call_command("agentstop_verify", "--json")
+    assert ended.value.code == 1
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    assert (difference["stored"], difference["folded"]) == ("cancelled", "unknown")
+
+
+def test_an_export_holds_every_fact_in_order(lived, capsys):
+    call_command("agentstop_export", str(lived.pk))
+    facts = json.loads(capsys.readouterr().out)["facts"]
+    assert [fact["at"] for fact in facts] == sorted(fact["at"] for fact in facts)
+    kinds = [fact["fact"] for fact in facts]
+    assert kinds.count("attempt") == 3
+    assert kinds.count("receipt") == Receipt.objects.count()
+    assert {"start", "stop", "refuse", "cancel"} <= {fact["what"] for fact in facts if fact["fact"] == "decision"}
+
+
+def test_an_export_as_csv_has_the_same_rows_and_starts_no_formula(lived, capsys):
+    Receipt.objects.update(body="=cmd()")
+    call_command("agentstop_export", str(lived.pk), "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["text"] for row in rows if row["fact"] == "receipt"} == {"'=cmd()"}
+
+
+def test_an_export_leaves_bodies_out_when_asked(lived, capsys):
+    call_command("agentstop_export", str(lived.pk), "--no-bodies")
+    assert "fine" not in capsys.readouterr().out
+
+
+def test_an_export_of_no_task_says_so():
+    with pytest.raises(CommandError, match="There is no task 99"):
+        call_command("agentstop_export", "99")
+
+
+def test_after_a_restore_what_was_live_is_stopped(settings, capsys):
+    settings.AGENTSTOP_CONNECTORS = {"tools": {}}
+    live, stopped, finished = begin("live"), begin("stopped"), begin("finished")
+    stop(stopped.task_id, policy="test")
+    finished.finish()
+    call_command("agentstop_after_restore", "--dry-run")
+    assert Task.objects.get(pk=live.task_id).state == "active"
+    call_command("agentstop_after_restore")
+    assert Task.objects.get(pk=live.task_id).state == "stopped"
+    assert Task.objects.get(pk=finished.task_id).state == "finished"
+    assert "1 tasks stopped" in capsys.readouterr().out
+    assert live.call("a", connector="tools", key="k", send=lambda op: "sent").ignored
+
+
+def test_the_press_and_the_last_dispatch_are_kept_with_the_stop(lived):
+    detail = lived.stop_decision.detail
+    assert detail["last_dispatch_at"] < detail["pressed_at"]
