@@ -84,6 +84,25 @@ TASKS = {
     TaskState.FINISHED: _("Finished."),
 }
 
+TASK_NAMES = {
+    TaskState.ACTIVE: _("running"),
+    TaskState.PAUSED: _("paused"),
+    TaskState.STOPPED: _("stopped"),
+    TaskState.FINISHED: _("finished"),
+}
+FAILED_OPERATIONS = _("Failed: %(operations)s.")
+
+# What a press did, where the state alone does not say it: keyed by `why` of a StopReport.
+PRESSES = {
+    "": "",
+    "already_stopped": _("It was stopped already, by %(who)s at %(at)s. This press changed nothing."),
+    "finished": _("It had finished already: there was nothing left to stop."),
+    "newer_run": _("A newer run has begun since this page was drawn: nothing was stopped."),
+}
+SOMEBODY = _("the system")
+ASKED_NOW = _("The provider was asked just now; what it said is shown.")
+NOT_ASKED = _("The provider cannot be asked about this operation.")
+
 # How far cancelling got. Confirmed is said by the evidence, which knows by whom.
 CANCELLATIONS = {
     Cancellation.NONE: "",

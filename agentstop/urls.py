@@ -1,9 +1,29 @@
-"""URLs of the package; include them once: `path("agentstop/", include("agentstop.urls"))`."""
+"""Addresses of the package; include them once: `path("agentstop/", include("agentstop.urls"))`.
+
+| name | | |
+|---|---|---|
+| `agentstop:task` | GET `tasks/<id>/` | the page of a task; extends `agentstop/base.html`, which a site overrides |
+| `agentstop:panel` | GET `tasks/<id>/panel/` | the panel's body alone |
+| `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
+| `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
+
+On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}`, with `request` among the context processors,
+and in the head the style sheet `agentstop/panel.css`, then for live pages, each as `<script defer>`, the static files
+`agentstop/vendor/htmx.min.js`, `agentstop/vendor/hx-ws.min.js` and `agentstop/panel.js`; `agentstop/head.html` includes
+them all. Answers to presses that the state does not show go to `django.contrib.messages` where it is installed.
+"""
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
+
+from agentstop import views
 
 app_name = "agentstop"
 
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("tasks/<int:task>/", views.task, name="task"),
+    path("tasks/<int:task>/panel/", views.fragment, name="panel"),
+    path("tasks/<int:task>/stop/", views.press_stop, name="stop"),
+    path("tasks/<int:task>/look-up/", views.look_up, name="look_up"),
+]

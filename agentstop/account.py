@@ -1,0 +1,159 @@
+"""All that is stored about one task, brought up to this moment, in a number of queries that does not grow with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Max
+from django.db.models.functions import Left
+
+from agentstop import connectors, database
+from agentstop.bodies import Form
+from agentstop.facts import facts_of
+from agentstop.folding import fold
+from agentstop.models import Decision, Operation, Receipt, Run, Task
+from agentstop.models.facts import Decided
+from agentstop.providers.base import Capability
+from agentstop.reconcile import OVERDUE
+from agentstop.settle import apply
+from agentstop.states import Claim, Folded, OperationFacts, OperationState
+
+SILENT = timedelta(seconds=60)  # without a sign of life after which an agent counts as not heard of
+HEAD = 2000  # characters of a result that are looked at for an address
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The beginning of what a provider gave back."""
+
+    head: str
+    form: Form
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One operation with what its facts say now."""
+
+    row: Operation
+    facts: OperationFacts
+    folded: Folded
+    capability: Capability
+    refusal: str  # `reason` of the gate's last refusal
+    result: Result | None
+
+    @property
+    def in_lease(self) -> bool:
+        return self.folded.state is OperationState.SENDING
+
+    @property
+    def heard_at(self) -> datetime | None:
+        """When the agent's process last did something about it."""
+        return max((attempt.passed_at for attempt in self.facts.attempts), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One task, its last run and its operations, as they are at `now` by the database's clock."""
+
+    task: Task
+    run: Run | None
+    operations: tuple[Known, ...]
+    now: datetime
+
+    @property
+    def heard_at(self) -> datetime | None:
+        """The last sign of life of the agent's process in its last run."""
+        if self.run is None:
+            return None
+        passed = (known.heard_at for known in self.operations)
+        return max([self.run.seen_at, *(at for at in passed if at is not None and at >= self.run.began_at)])
+
+    @property
+    def silent(self) -> bool:
+        """Whether the agent has not been heard of for a while, and waits for no answer either."""
+        heard = self.heard_at
+        waiting = any(known.in_lease for known in self.operations)
+        return heard is not None and not waiting and self.now - heard > SILENT
+
+    @property
+    def overdue(self) -> int:
+        """How many of its operations have waited so long that evidently nothing does the follow-up work."""
+        due = (known.row.follow_up_at for known in self.operations)
+        return sum(at is not None and at < self.now - OVERDUE for at in due)
+
+    @property
+    def changes_at(self) -> datetime | None:
+        """When time alone will make it say something else."""
+        return min(self._moments(), default=None)
+
+    def _moments(self) -> Iterable[datetime]:
+        for known in self.operations:
+            due, follow_up = known.folded.due_at, known.row.follow_up_at
+            if due is not None and due > self.now:
+                yield due
+            if follow_up is not None and follow_up + OVERDUE >= self.now:
+                yield follow_up + OVERDUE
+        if self.heard_at is not None and self.heard_at + SILENT >= self.now:
+            yield self.heard_at + SILENT
+
+
+def load(task_id: int) -> Account | None:
+    """The account of a task, or None where there is no such task."""
+    using = database.alias()
+    people = ("owner", "stopped_by", "stop_decision")
+    task = Task.objects.using(using).select_related(*people).filter(pk=task_id).first()
+    if task is None:
+        return None
+    run = Run.objects.using(using).filter(task=task, number=task.last_run).first()
+    rows = list(Operation.objects.using(using).filter(task=task).order_by("pk"))
+    now = database.now()
+    return Account(task, run, tuple(_known(rows, now)), now)
+
+
+def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
+    facts, refusals, results = facts_of(rows), _refusals(rows), _results(rows)
+    capabilities: dict[tuple[str, str], Capability] = {}
+    for row in rows:
+        what = (row.connector, row.action)
+        capability = capabilities.setdefault(what, connectors.capability(*what))
+        folded = _bring_up(row, facts[row.pk], now)
+        yield Known(row, facts[row.pk], folded, capability, refusals.get(row.pk, ""), results.get(row.pk))
+
+
+def _bring_up(row: Operation, facts: OperationFacts, now: datetime) -> Folded:
+    """Fold the row in memory. What time alone has changed has changed when it was due, not when somebody looked."""
+    due, folded = row.due_at, fold(facts, now)
+    if apply(row, folded, now) and due is not None:
+        row.state_since = min(row.state_since, due)
+    return folded
+
+
+def _refusals(rows: Sequence[Operation]) -> Mapping[int, str]:
+    """Why the gate last refused each of them."""
+    refused = Decision.objects.using(database.alias()).filter(operation__in=rows, verb=Decided.REFUSE)
+    return dict(refused.order_by("pk").values_list("operation_id", "reason"))
+
+
+def _results(rows: Sequence[Operation]) -> Mapping[int, Result]:
+    """The last result of each of them; only its beginning is read, since a result may be large."""
+    receipts = Receipt.objects.using(database.alias()).filter(operation__in=rows, claim=Claim.SUCCEEDED)
+    heads = receipts.annotate(head=Left("body", HEAD + 1)).order_by("seen_at", "pk")
+    found = heads.values_list("operation_id", "head", "form")
+    return {pk: Result(head[:HEAD], Form(form), len(head) <= HEAD) for pk, head, form in found}
+
+
+def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
+    """For each task a value that is another one whenever something stored about it is; in three queries for all."""
+    using = database.alias()
+    tasks = Task.objects.using(using).filter(pk__in=task_ids)
+    runs = Run.objects.using(using).filter(task__in=task_ids).values("task")
+    operations = Operation.objects.using(using).filter(task__in=task_ids).values("task")
+    told = {row[0]: row for row in tasks.values_list("pk", "state", "state_since", "last_run", "owner_id", "title")}
+    agents = runs.annotate(seen=Max("seen_at"), halted=Max("halted_at")).values_list("task", "seen", "halted")
+    folds = operations.annotate(many=Count("pk"), last=Max("folded_at")).values_list("task", "many", "last")
+    seen, folded = ({row[0]: row for row in rows} for rows in (agents, folds))
+    return {pk: (row, seen.get(pk), folded.get(pk)) for pk, row in told.items()}

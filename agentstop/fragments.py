@@ -1,0 +1,62 @@
+"""The panel in pieces of HTML with ids, the same for the page, for an answer to a press and for the websocket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from agentstop.report import OperationReport, Role, TaskReport
+
+PARTS = ("state", "line", "alert")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All pieces of one panel: its parts by name, and one row for each operation, as HTML."""
+
+    task: int
+    parts: Mapping[str, SafeString]
+    rows: Mapping[OperationReport, SafeString]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(operation.id for operation in self.rows)
+
+    @property
+    def operations(self) -> SafeString:
+        """The whole list."""
+        context = {"task": self.task, "rows": list(self.rows.values())}
+        return render_to_string("agentstop/fragments/operations.html", context)
+
+
+def draw(report: TaskReport, role: Role, drawn: Mapping[OperationReport, SafeString] | None = None) -> Picture:
+    """Render the panel in the active language and time zone; rows that were drawn before with equal words are kept."""
+    context = {"report": report, "role": role}
+    parts = {part: render_to_string(f"agentstop/fragments/{part}.html", context) for part in PARTS}
+    known = drawn or {}
+    rows = {each: known[each] if each in known else _row(report, each, role) for each in report.operations}
+    return Picture(report.id, parts, rows)
+
+
+def _row(report: TaskReport, operation: OperationReport, role: Role) -> SafeString:
+    context = {"report": report, "operation": operation, "role": role}
+    return render_to_string("agentstop/fragments/operation.html", context)
+
+
+def difference(old: Picture | None, new: Picture) -> list[SafeString]:
+    """The pieces of the new picture that the old one did not have; after a new operation, the list as a whole."""
+    if old is None:  # a snapshot: nothing is announced again, so a failure that is known stays quiet
+        return [*(new.parts[part] for part in PARTS if part != "alert"), new.operations]
+    pieces = [html for part, html in new.parts.items() if old.parts[part] != html]
+    if old.order != new.order:
+        return [*pieces, new.operations]
+    return [*pieces, *(html for each, html in new.rows.items() if old.rows.get(each) != html)]
+
+
+def carried(piece: SafeString) -> SafeString:
+    """The piece for hx-ws, which finds its place by its id. Never in a page: htmx would take it out of there."""
+    tag, rest = piece.lstrip().split(" ", 1)
+    return mark_safe(f'{tag} hx-swap-oob="outerMorph" {rest}')  # noqa: S308  a rendered template, one attribute added

@@ -1,0 +1,43 @@
+"""What the panel's templates are given, for one reader."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import get_script_prefix, reverse
+from django.utils import timezone
+from django.utils.translation import get_language
+
+from agentstop import fragments, report
+
+SOCKETS = "ws/agentstop/"  # below the site's root; `agentstop.routing` answers there
+
+
+FORMS = (("stop", "stop"), ("look-up", "look_up"))  # the end of the form's id, the name of its URL
+
+
+def prefix(task_id: int) -> str:
+    """The beginning of all ids in a task's panel."""
+    return f"agentstop-task-{task_id}"
+
+
+def context(task_id: int, user: Any, *, next_page: str = "", live: bool = True, message: str = "") -> dict[str, Any]:
+    """The template context of a panel as this user may see it; TaskNotFound where they may not."""
+    told, role = report.load(task_id, user)
+    return {
+        "prefix": prefix(task_id),
+        "report": told,
+        "role": role,
+        "picture": fragments.draw(told, role),
+        "forms": [(name, reverse(f"agentstop:{url}", args=[task_id])) for name, url in FORMS],
+        "socket": socket(task_id) if live else "",
+        "next": next_page,
+        "message": message,
+    }
+
+
+def socket(task_id: int) -> str:
+    """The address of the websocket that keeps the panel up to date, in the language and zone of this page."""
+    reader = {"language": get_language() or "", "zone": timezone.get_current_timezone_name()}
+    return f"{get_script_prefix()}{SOCKETS}tasks/{task_id}/?{urlencode(reader)}"

@@ -1,0 +1,228 @@
+"""What is told of one task: the same values for page, list, websocket, admin and API, in the active language."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.utils.translation import gettext
+
+from agentstop import account, permissions, sentences, wording
+from agentstop.account import Account, Known, Result
+from agentstop.bodies import Form
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Task
+from agentstop.sentences import Label
+from agentstop.states import Cancellation, OperationState, RunState, TaskState
+from agentstop.wording import AgentLine, Reading, Situation
+
+OPEN = frozenset({OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class OperationReport:
+    """What is told of one operation."""
+
+    id: int
+    key: str
+    incarnation: int
+    connector: str
+    action: str
+    summary: str
+    ref: str
+    state: OperationState
+    cancellation: Cancellation
+    reading: Reading
+    link: str  # the http(s) address of what was made; empty where none is known
+    can_look_up: bool  # asking the provider now can tell more
+
+
+@dataclass(frozen=True, slots=True)
+class StopTold:
+    """Who stopped the task, when and why."""
+
+    by: str
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What is told of one task. `digest` is equal for equal words, whoever looks and when."""
+
+    id: int
+    title: str
+    owner: str
+    state: TaskState
+    name: str
+    since: datetime
+    run: int  # the number that a press on what is shown must name
+    stop: StopTold | None
+    agent: AgentLine
+    summary: str
+    failures: str
+    operations: tuple[OperationReport, ...]
+    overdue: int
+    stoppable: bool  # there is something that a stop would end
+    changes_at: datetime | None = field(compare=False)
+    now: datetime = field(compare=False)
+
+    @property
+    def digest(self) -> str:
+        shown = repr((self.title, self.state, self.run, self.stop, self.agent, self.summary, self.operations))
+        return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the reader may do with a task that they may see."""
+
+    may_stop: bool
+
+    @classmethod
+    def of(cls, user: Any, task: Task) -> Role:
+        return cls(may_stop=permissions.may(user, "stop_task", task))
+
+
+def load(task_id: int, user: Any) -> tuple[TaskReport, Role]:
+    """The report of a task as this user may read it; TaskNotFound where there is none for them."""
+    found = account.load(task_id)
+    if found is None or not permissions.may(user, "view_task", found.task):
+        raise TaskNotFound(f"There is no task {task_id} for you. Check the address, or ask its owner.")
+    return tell(found), Role.of(user, found.task)
+
+
+def tell(found: Account) -> TaskReport:
+    """The report of an account, in the active language."""
+    task, state = found.task, TaskState(found.task.state)
+    operations = tuple(_operation(known, task) for known in found.operations)
+    counts = Counter(operation.reading.label for operation in operations)
+    return TaskReport(
+        id=task.pk,
+        title=task.title,
+        owner=name_of(task.owner),
+        state=state,
+        name=gettext(sentences.TASK_NAMES[state]),
+        since=task.state_since,
+        run=task.last_run,
+        stop=_stop(task),
+        agent=_agent(found),
+        summary=wording.summarise(state, counts),
+        failures=_failures(operations),
+        operations=operations,
+        overdue=found.overdue,
+        stoppable=_stoppable(state, found.operations),
+        changes_at=found.changes_at,
+        now=found.now,
+    )
+
+
+def name_of(user: Any) -> str:
+    """What a person is called: their full name, else their user name."""
+    if user is None:
+        return ""
+    full = user.get_full_name() if hasattr(user, "get_full_name") else ""
+    return str(full or user.get_username())
+
+
+def _stop(task: Task) -> StopTold | None:
+    if task.stopped_at is None:
+        return None
+    policy = task.stop_decision.policy if task.stop_decision is not None else ""
+    return StopTold(name_of(task.stopped_by) or policy, task.stopped_at, task.stop_reason)
+
+
+def _agent(found: Account) -> AgentLine:
+    run = found.run
+    return wording.read_agent(
+        RunState(run.state) if run is not None else None,
+        TaskState(found.task.state),
+        stopped_at=found.task.stopped_at,
+        halted_at=run.halted_at if run is not None else None,
+        heard_at=found.heard_at,
+        silent=found.silent,
+    )
+
+
+def _stoppable(state: TaskState, operations: tuple[Known, ...]) -> bool:
+    """Dispatch is open, or something is under way that nobody has asked to cancel yet."""
+    if state in (TaskState.ACTIVE, TaskState.PAUSED):
+        return True
+    return state is TaskState.FINISHED and any(
+        known.folded.state in OPEN and known.folded.cancellation is Cancellation.NONE for known in operations
+    )
+
+
+def _failures(operations: tuple[OperationReport, ...]) -> str:
+    failed = [operation.action for operation in operations if operation.reading.label is Label.FAILED]
+    if not failed:
+        return ""
+    named = ", ".join(dict.fromkeys(failed))
+    return gettext(sentences.FAILED_OPERATIONS) % {"operations": named[:200]}
+
+
+def _operation(known: Known, task: Task) -> OperationReport:
+    row, folded = known.row, known.folded
+    situation = Situation(
+        state=folded.state,
+        task=TaskState(task.state),
+        cancellation=folded.cancellation,
+        in_lease=known.in_lease,
+        stopped_at=task.stopped_at or known.facts.cancel.asked_at,
+        since=row.state_since,
+        decided_by=folded.decided_by,
+        contradictory=folded.contradictory,
+        doubled=folded.doubled,
+        refusal=known.refusal,
+        has_ref=bool(row.ref),
+        capability=known.capability,
+    )
+    return OperationReport(
+        id=row.pk,
+        key=row.key,
+        incarnation=row.incarnation,
+        connector=row.connector,
+        action=row.action,
+        summary=row.summary,
+        ref=row.ref,
+        state=folded.state,
+        cancellation=folded.cancellation,
+        reading=wording.read(situation),
+        link=_link(known.result, row.ref) if folded.state is OperationState.SUCCEEDED else "",
+        can_look_up=situation.can_look_up and folded.state in (OperationState.ACCEPTED, OperationState.UNKNOWN),
+    )
+
+
+def _link(result: Result | None, ref: str) -> str:
+    """The first safe address in what the provider gave back: of the effect, not of the provider's interface."""
+    return next((address for address in map(_address, (*_told(result), ref)) if address), "")
+
+
+def _told(result: Result | None) -> tuple[Any, ...]:
+    if result is None or not result.whole:
+        return ()
+    if result.form is not Form.JSON:
+        return (result.head.strip(),)
+    try:
+        value = json.loads(result.head)
+    except (ValueError, RecursionError):
+        return ()
+    if isinstance(value, dict):
+        return tuple(value.get(name) for name in ("url", "href", "link"))
+    return (value,)
+
+
+def _address(text: Any) -> str:
+    """The text where it is an http(s) address and nothing else: a link must not run code or hide where it leads."""
+    if not isinstance(text, str) or len(text) > 1000 or not text.isascii() or not text.isprintable() or " " in text:
+        return ""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return ""
+    return text if parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc else ""

@@ -1,0 +1,25 @@
+"""Websocket addresses of the package, for the site's `asgi.py`:
+
+    from agentstop.routing import websocket_urlpatterns
+    application = ProtocolTypeRouter({
+        "http": get_asgi_application(),
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+    })
+
+The site puts both around it: the origin check, without which any page on the web could listen in, and the session.
+Needs `channels`, with it in INSTALLED_APPS or not. Behind daphne give `--ping-interval 10 --ping-timeout 15`: a socket
+that has gone silent is cut then, and nothing piles up for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import path
+
+from agentstop.consumers import TaskConsumer
+from agentstop.panel import SOCKETS
+
+_task: Any = TaskConsumer.as_asgi()  # an ASGI application, which Channels routes by Django's paths
+
+websocket_urlpatterns = [path(f"{SOCKETS}tasks/<int:task>/", _task)]

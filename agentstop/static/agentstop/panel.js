@@ -1,0 +1,47 @@
+// Tells on each panel whether it is live, and when a press was lost. Swapping and the socket are the carrier's.
+(() => {
+  "use strict";
+  const PATIENCE = 2000; // ms that a socket may be down before a person is told: a reconnect is usually quicker
+  const waiting = new WeakMap();
+  const panelOf = (event) => event.target.closest?.("[data-agentstop]");
+
+  function mark(panel, state) {
+    clearTimeout(waiting.get(panel));
+    panel.dataset.live = state;
+    const sign = panel.querySelector("[data-agentstop-mark]");
+    if (sign) sign.textContent = state === "on" ? "" : sign.dataset[state];
+  }
+
+  function lost(panel, kind) {
+    const sign = panel.querySelector("[data-agentstop-lost]");
+    if (sign) sign.textContent = kind ? sign.dataset[kind] : "";
+  }
+
+  document.addEventListener("htmx:ws:after:connection", (event) => {
+    const panel = panelOf(event);
+    if (panel) mark(panel, "on");
+  });
+
+  document.addEventListener("htmx:ws:close", (event) => {
+    const panel = panelOf(event);
+    if (!panel || event.detail.reason === "removed") return;
+    if (event.detail.code >= 4000) return mark(panel, "over");
+    clearTimeout(waiting.get(panel));
+    waiting.set(panel, setTimeout(() => mark(panel, "down"), PATIENCE));
+  });
+
+  document.addEventListener("htmx:before:request", (event) => {
+    const panel = panelOf(event);
+    if (panel) lost(panel, "");
+  });
+
+  document.addEventListener("htmx:response:error", (event) => {
+    const panel = panelOf(event);
+    if (panel) lost(panel, event.detail.ctx.response.status < 500 ? "refused" : "lost");
+  });
+
+  document.addEventListener("htmx:error", (event) => {
+    const panel = panelOf(event);
+    if (panel && event.detail.ctx) lost(panel, "lost");
+  });
+})();

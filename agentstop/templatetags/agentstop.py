@@ -1,0 +1,56 @@
+"""`{% agentstop_panel task %}`: a task's panel on a host's page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from agentstop import panel
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Task
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def agentstop_panel(context: dict[str, Any], task: Task | int, live: bool = True) -> SafeString:
+    """The panel of a task as the request's user may see it; nothing where they may not.
+
+    `live=False` leaves the websocket out, for hosts without Channels: the panel then says that it is not live.
+    """
+    request: HttpRequest = context["request"]
+    task_id = task if isinstance(task, int) else task.pk
+    try:
+        shown = panel.context(task_id, request.user, next_page=request.get_full_path(), live=live)
+    except TaskNotFound:
+        return mark_safe("")
+    return render_to_string("agentstop/panel.html", shown, request)
+
+
+@register.filter
+def agentstop_id(task_id: int) -> str:
+    """The beginning of all ids in a task's panel."""
+    return panel.prefix(task_id)
+
+
+@register.filter
+def agentstop_clock(when: datetime) -> str:
+    """The time of day in the reader's zone; with the date where it is not today."""
+    local = timezone.localtime(when)
+    today = local.date() == timezone.localdate()
+    return date_format(local, "H:i:s" if today else "j M Y, H:i:s")
+
+
+@register.filter
+def agentstop_time(when: datetime) -> SafeString:
+    """The same as an element that holds the exact moment, and tells it in full."""
+    full = date_format(timezone.localtime(when), "j F Y, H:i:s T")
+    return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), full, agentstop_clock(when))
