@@ -11,7 +11,7 @@ help:
 	echo "make test    every test, on SQLite and PostgreSQL, with a browser"
 	echo "make check   every static check"
 	echo "make bench   measurements beside peers"
-	echo "make lock    requirements/lock.txt anew from pyproject.toml (needs uv)"
+	echo "make lock    the files in requirements/ anew from pyproject.toml (needs uv)"
 	echo "make clean   removes .venv and caches; the demo's data stays"
 	echo "More words for a command: make test ARGS='-k gate'. Another Python: make test PYTHON=python3.13"
 
@@ -33,13 +33,18 @@ check: ready
 	$(RUN) manage.py check --fail-level WARNING
 	$(RUN) manage.py makemigrations --check --dry-run
 
+# The peers are no part of .venv until they are measured beside; without them the rest is measured all the same.
 bench: ready
+	$(RUN) -m pip --disable-pip-version-check --no-input install --quiet --require-hashes --requirement requirements/bench.txt \
+		|| echo "The peers could not be installed." >&2
 	exec $(RUN) -m bench $(ARGS)
 
 lock:
 	command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	uv pip compile pyproject.toml --extra website --group dev --universal --python-version 3.11 --generate-hashes \
 		--upgrade --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements/lock.txt
+	uv pip compile --group bench --constraint requirements/lock.txt --universal --python-version 3.11 --generate-hashes \
+		--upgrade --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements/bench.txt
 
 clean:
 	rm -rf .venv .cache .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -16,34 +16,37 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = ["lock.txt", "bench.txt"]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-def locked() -> list[Requirement]:
-    text = (ROOT / "requirements" / "lock.txt").read_text()
+def locked(lock: str = "lock.txt") -> list[Requirement]:
+    text = (ROOT / "requirements" / lock).read_text()
     return [Requirement(line.removesuffix("\\")) for line in text.splitlines() if line[:1].isalnum()]
 
 
 def wanted() -> list[Requirement]:
-    """Everything that pyproject.toml asks for by itself, without its own extras and groups."""
+    """Everything that pyproject.toml asks for by itself, without its own extras and groups, and without peers."""
     project = PROJECT["project"]
     lists = [
         project["dependencies"],
         *project["optional-dependencies"].values(),
-        *PROJECT["dependency-groups"].values(),
+        *(group for name, group in PROJECT["dependency-groups"].items() if name != "bench"),
     ]
     asked = [Requirement(each) for wishes in lists for each in wishes if isinstance(each, str)]
     return [requirement for requirement in asked if requirement.name != project["name"]]
 
 
-def test_the_lock_names_no_place() -> None:
-    text = (ROOT / "requirements" / "lock.txt").read_text()
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_lock_names_no_place(lock: str) -> None:
+    text = (ROOT / "requirements" / lock).read_text()
     assert not re.search(r"://|^\s*-(?!-hash=)|@|/", text, re.MULTILINE)
 
 
-def test_every_locked_package_has_hashes() -> None:
-    text = (ROOT / "requirements" / "lock.txt").read_text()
-    assert text.count(" \\\n    --hash=sha256:") >= len(locked())
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_locked_package_has_hashes(lock: str) -> None:
+    text = (ROOT / "requirements" / lock).read_text()
+    assert text.count(" \\\n    --hash=sha256:") >= len(locked(lock))
     assert re.findall(r"^[^\s].*(?<!\\)$", text, re.MULTILINE) == []
 
 
@@ -54,6 +57,14 @@ def test_the_lock_fulfils_what_the_package_asks_for() -> None:
         assert versions, f"{requirement} is not locked: make lock"
         for version in versions:
             assert str(version).removeprefix("==") in requirement.specifier, f"{requirement}: locked {version}"
+
+
+def test_the_peers_are_locked_and_move_no_package_of_the_project() -> None:
+    peers = [Requirement(each) for each in PROJECT["dependency-groups"]["bench"]]
+    pins = {pin.name: str(pin.specifier) for pin in locked("bench.txt")}
+    assert [peer for peer in peers if pins[peer.name].removeprefix("==") not in peer.specifier] == []
+    shared = [pin for pin in locked() if pin.name in pins]
+    assert shared and [pin for pin in shared if str(pin.specifier) != pins[pin.name]] == []
 
 
 @pytest.mark.parametrize(("python", "django"), [("3.11", "5.2"), ("3.12", "6.1"), ("3.14", "6.1")])

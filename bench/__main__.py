@@ -1,0 +1,36 @@
+"""Measures the gate beside peers, on a PostgreSQL and an SQLite file of its own that are gone afterwards.
+
+python -m bench [--rounds 7] [--calls 100] [--seconds 150] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+
+from bench.gate import report, run
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server started here is stopped
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--rounds", type=positive, default=7, help="each subject is measured once a round, in turn")
+    parser.add_argument("--calls", type=positive, default=100, help="calls of each subject in a round")
+    parser.add_argument("--seconds", type=float, default=150.0, help="no round is begun after so long")
+    parser.add_argument("--json", action="store_true", help="the figures for a program")
+    wanted = parser.parse_args(arguments)
+    found = run.everything(wanted.rounds, wanted.calls, wanted.seconds)
+    print(report.as_json(found) if wanted.json else report.as_text(found))
+    return 0
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,15 @@
+"""Django settings of the measuring processes: the database of `DATABASE_URL`, with connections that stay open."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tests.settings import database
+
+SECRET_KEY = "measurements only"  # noqa: S105  signs nothing that leaves this machine
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "agentstop"]
+DATABASES = {"default": database(os.environ["DATABASE_URL"]) | {"CONN_MAX_AGE": None}}
+AGENTSTOP_CONNECTORS: dict[str, dict[str, Any]] = {"tools": {}}
