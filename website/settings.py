@@ -84,5 +84,5 @@ LOGGING: dict[str, Any] = {
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
-    "loggers": {"agentstop": {"level": "INFO"}, "website": {"level": "INFO"}},
+    "loggers": {name: {"level": "INFO"} for name in ("agentstop", "website", "daphne")},
 }

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from agentstop import permissions
+from agentstop import permissions, report
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Task
 from website.demo import queue
@@ -20,7 +20,7 @@ from website.demo.forms import StartForm, again
 from website.demo.models import Job
 from website.demo.steps import label
 
-PAGE = 20
+PAGE = 15
 
 
 @require_GET
@@ -47,7 +47,7 @@ def start(request: HttpRequest) -> HttpResponse:
 def task(request: HttpRequest, task_id: int) -> HttpResponse:
     """One task: what became of it, and Stop."""
     found = _visible(request, task_id)
-    return _task(request, found, _form_again(found))
+    return _task(request, found)
 
 
 @require_POST
@@ -69,14 +69,27 @@ def start_again(request: HttpRequest, task_id: int) -> HttpResponse:
 
 
 def _tasks(request: HttpRequest, form: StartForm, status: int = 200) -> HttpResponse:
-    found = permissions.visible(request.user).select_related("owner").order_by("-pk")
+    found = permissions.visible(request.user).order_by("-pk")
     page = Paginator(found, PAGE).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page, "sandbox": settings.SANDBOX_ADDRESS}
+    context = {
+        "form": form,
+        "page": page,
+        "rows": [report.load(found.pk, request.user)[0] for found in page],  # the words of the task's own page
+        "me": report.name_of(request.user),
+        "sandbox": settings.SANDBOX_ADDRESS,
+    }
     return render(request, "tasks.html", context, status=status)
 
 
-def _task(request: HttpRequest, found: Task, form: StartForm | None, status: int = 200) -> HttpResponse:
-    context = {"task": found, "form": form, "sandbox": settings.SANDBOX_ADDRESS, "label": label(found.pk)}
+def _task(request: HttpRequest, found: Task, form: StartForm | None = None, status: int = 200) -> HttpResponse:
+    job = Job.objects.filter(task=found).order_by("-pk").first()
+    context = {
+        "task": found,
+        "job": job,
+        "form": form or (again(job) if job is not None else None),
+        "sandbox": settings.SANDBOX_ADDRESS,
+        "label": label(found.pk),
+    }
     return render(request, "task.html", context, status=status)
 
 
@@ -85,11 +98,3 @@ def _visible(request: HttpRequest, task_id: int) -> Task:
         return permissions.get_visible(request.user, task_id)
     except TaskNotFound as problem:
         raise Http404(str(problem)) from problem
-
-
-def _form_again(found: Task) -> StartForm | None:
-    """Only where it could be started again now."""
-    job = Job.objects.filter(task=found).order_by("-pk").first()
-    if job is None or found.live_run is not None or queue.open_jobs(found):
-        return None
-    return again(job)

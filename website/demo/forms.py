@@ -33,6 +33,9 @@ class StartForm(forms.Form):
         label="The provider …", choices=Trouble.choices, widget=forms.CheckboxSelectMultiple, required=False
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         cleaned["troubled"] = cleaned.get("troubled") or Step.REPORT.value

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 
 from agentstop.models import Task
-from website.demo.steps import Effect, Step, effects
+from website.demo.steps import Effect, Step, Trouble, effects
 
 
 class JobState(models.TextChoices):
@@ -47,6 +47,11 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"Job {self.pk} of task {self.task_id}"
+
+    @property
+    def wrongs(self) -> list[str]:
+        """What the provider was told to do wrong, in words."""
+        return [str(Trouble(name).label) for name in self.troubles]
 
     def effects(self) -> list[Effect]:
         """What the agent does for it, in order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +12,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from agentstop import reconcile, sending, wake
+from agentstop import database, reconcile, sending, wake
+
+logger = logging.getLogger(__name__)
 
 IDLE = 2.0  # seconds between two looks where nothing has happened
 
@@ -46,16 +49,22 @@ class Command(BaseCommand):
             self.stdout.write("agentstop worker: ready")
             self.stdout.flush()
             while not ending.is_set():
-                if not reconcile.work():
-                    woken.wait(self._pause())
+                woken.wait(_turn())
                 woken.clear()
         unsubscribe()
         wake.close()
         sending.close()
         self.stdout.write("agentstop worker: ended")
 
-    def _pause(self) -> float:
+
+def _turn() -> float:
+    """Do what is due; the seconds until the next look. A fault (the database restarts) ends no worker."""
+    try:
+        if reconcile.work():
+            return 0.0
         due = reconcile.next_due()
-        if due is None:
-            return IDLE
-        return min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))
+    except Exception:
+        logger.exception("the follow-up work failed; trying again", extra={"action": "follow_up_failed"})
+        database.connection().close()
+        return IDLE
+    return IDLE if due is None else min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))

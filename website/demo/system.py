@@ -1,0 +1,147 @@
+"""The demo as a whole: the sandbox provider, the worker and the web server on one folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from website.demo.children import Child, Problem
+from website.environment import ROOT
+
+HOST = "127.0.0.1"
+PEOPLE = "people.json"
+
+
+class System:
+    """A context manager: inside it everything has answered, and after it no process is left."""
+
+    def __init__(self, folder: Path, port: int, environment: dict[str, str] | None = None) -> None:
+        self.folder, self.port = folder.absolute(), port
+        self.changed = threading.Event()  # a process has ended
+        self.environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "website.settings",
+            "WEBSITE_FOLDER": str(self.folder),
+            **(environment or {}),
+        }
+        self.children: dict[str, Child] = {}
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> System:
+        try:
+            self._take_folder()
+            check_port(self.port)
+            self._prepare()
+            self._start()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def sandbox(self) -> str:
+        """The address of the provider."""
+        return self.environment["SANDBOX_ADDRESS"]
+
+    @property
+    def people(self) -> dict[str, str]:
+        """Names and passwords."""
+        found: dict[str, str] = json.loads((self.folder / PEOPLE).read_text())
+        return found
+
+    def start_worker(self) -> Child:
+        """The worker; also a second one, after the first was killed."""
+        return self._child("worker", ["django", "demo_worker"], "agentstop worker: ready")
+
+    def dead(self) -> Child | None:
+        """A process that has ended by itself."""
+        return next((child for child in self.children.values() if child.ended()), None)
+
+    def end(self) -> None:
+        """The web server first, so that nobody presses any more; the provider last, since the others speak to it."""
+        for name in ("web server", "worker", "sandbox"):
+            if name in self.children:
+                self.children.pop(name).end()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _take_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / "demo.lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Problem(f"Another demo is running on {self.folder}: end it, or name another --folder.") from None
+        except OSError as problem:
+            raise Problem(
+                f"The folder {self.folder} cannot be written ({problem.strerror}): name another --folder."
+            ) from None
+
+    def _prepare(self) -> None:
+        """Tables and people, in a process of its own, since the settings are read once in a process."""
+        done = subprocess.run(
+            [sys.executable, "-m", "django", "demo_prepare"],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise Problem((done.stderr or done.stdout).strip().splitlines()[-1].removeprefix("CommandError: "))
+
+    def _start(self) -> None:
+        ledger = str(self.folder / "sandbox.sqlite3")
+        sandbox = self._child("sandbox", ["agentstop.testing.sandbox", "--ledger", ledger], "sandbox ready ")
+        sandbox.wait_ready()
+        self.environment["SANDBOX_ADDRESS"] = sandbox.told
+        worker = self.start_worker()
+        server = ["daphne", "-b", HOST, "-p", str(self.port), "--no-server-name"]
+        # Without pings a frozen browser would keep its socket, and the server its frames.
+        server += ["--ping-interval", "10", "--ping-timeout", "15", "website.asgi:application"]
+        web = self._child("web server", server, "Listening on TCP address")
+        worker.wait_ready()
+        web.wait_ready()
+
+    def _child(self, name: str, words: list[str], ready: str) -> Child:
+        log = self.folder / f"{name.replace(' ', '-')}.log"
+        child = self.children[name] = Child(name, words, log, self.environment, ready, self.changed.set)
+        return child
+
+
+def check_port(port: int) -> None:
+    """A Problem where nobody could listen there."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except (OSError, OverflowError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else "no such port"
+            raise Problem(
+                f"Port {port} cannot be used ({why}): name another one, as in --port {port % 60000 + 1}."
+            ) from None
+
+
+def free_port() -> int:
+    """A port on which nobody listens now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        number: int = probe.getsockname()[1]
+        return number
