@@ -146,7 +146,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._boards: dict[int, Board] = {}
+        self.boards: dict[int, Board] = {}
         self._lock = asyncio.Lock()
         self._forget: Callable[[], None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -155,9 +155,9 @@ class Registry:
     async def join(self, task_id: int, viewer: Viewer) -> None:
         """From now on the viewer is offered each change, beginning with a picture of what is."""
         async with self._lock:
-            board = self._boards.get(task_id)
+            board = self.boards.get(task_id)
             if board is None:
-                board = self._boards[task_id] = Board(task_id)
+                board = self.boards[task_id] = Board(task_id)
             board.viewers.add(viewer)
             if self._forget is None:  # before the first look, or what changes in between is missed
                 self._forget = await in_domain(wake.subscribe, self._woken)
@@ -165,12 +165,12 @@ class Registry:
 
     async def leave(self, task_id: int, viewer: Viewer) -> None:
         async with self._lock:
-            board = self._boards.get(task_id)
+            board = self.boards.get(task_id)
             if board is not None:
                 board.viewers.discard(viewer)
                 if not board.viewers:
-                    self._boards.pop(task_id).close()
-            if not self._boards and self._forget is not None:
+                    self.boards.pop(task_id).close()
+            if not self.boards and self._forget is not None:
                 forget, self._forget = self._forget, None
                 forget()
 
@@ -185,8 +185,8 @@ class Registry:
         if task_ids is None:
             self._sweep()
             return
-        for task_id in task_ids & self._boards.keys():
-            self._boards[task_id].changed()
+        for task_id in task_ids & self.boards.keys():
+            self.boards[task_id].changed()
 
     def _sweep(self) -> None:
         """Any task may have changed: find out which did, once at a time."""
@@ -195,14 +195,14 @@ class Registry:
             self._sweeping = asyncio.create_task(self._find_changed())
 
     async def _find_changed(self) -> None:
-        while self._again and self._boards:
+        while self._again and self.boards:
             self._again = False
             try:
-                marks = await in_domain(account.marks, list(self._boards))
+                marks = await in_domain(account.marks, list(self.boards))
             except Exception:
                 logger.warning("looking for changed tasks failed; the next wake tries again", exc_info=True)
                 return
-            for task_id, board in self._boards.items():
+            for task_id, board in self.boards.items():
                 mark = marks.get(task_id)
                 if mark is None or mark != board.mark:
                     board.mark = mark

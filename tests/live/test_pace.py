@@ -1,0 +1,134 @@
+"""How often a page is redrawn, and what brings it up to date when nobody tells."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from agentstop import account, fragments, live, report
+from agentstop.live import GAP, Reader, Registry, Viewer
+from agentstop.models import Attempt, Operation, Task
+from agentstop.runs import Run
+from agentstop.sending import in_domain
+from tests.conftest import InThread
+from tests.live.conftest import Open
+
+pytestmark = pytest.mark.asyncio
+
+
+def send_many(run: Run, many: int) -> None:
+    for number in range(many):
+        run.call("file.upload", connector="tools", key=f"k{number}", send=lambda op: "done")
+
+
+async def test_frames_keep_their_distance_however_fast_things_change(
+    open_socket: Open, run: Run, anns_session: str, in_thread: InThread
+) -> None:
+    socket = await open_socket(run.task_id, anns_session)
+    await socket.frame()
+    began, frames = time.monotonic(), 0
+    in_thread(send_many, run, 40)
+    while "40 completed" not in await socket.frame():
+        frames += 1
+    assert time.monotonic() - began >= frames * GAP * 0.95  # timers may be early by their grain
+
+
+async def test_a_task_is_read_once_for_all_viewers_and_drawn_once_for_each_kind_of_reader(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+
+    def draw(*given: Any) -> Any:
+        drawn.append(given)
+        return fragments.draw(*given)
+
+    monkeypatch.setattr(live, "draw", draw)
+    owner = (await Task.objects.aget()).owner_id
+    readers = [Reader(owner, language, zone) for language in ("en", "de") for zone in ("UTC", "Asia/Tokyo")]
+    seen = await in_domain(live.look, run.task_id, readers * 5, {})
+    assert len(seen.pictures) == len(drawn) == 4
+
+
+async def test_a_silent_sender_turns_into_unknown_on_the_open_page_when_its_lease_ends(
+    open_socket: Open, run: Run, anns_session: str
+) -> None:
+    operation = await in_domain(run.prepare, "file.upload", connector="tools", key="k")
+    now = timezone.now()
+    await Operation.objects.filter(pk=operation).aupdate(
+        state="sending", attempts=1, lease_until=now + timedelta(seconds=2), due_at=now + timedelta(seconds=2)
+    )
+    await Attempt.objects.acreate(
+        operation_id=operation,
+        number=1,
+        run=run.number,
+        passed_at=now,
+        lease_until=now + timedelta(seconds=2),
+        settling=timedelta(0),
+        max_age=timedelta(days=1),
+    )
+    socket = await open_socket(run.task_id, anns_session)
+    frame = await socket.frame_with("unknown outcome")
+    assert "Its sender did not report back in time" in frame
+
+
+async def test_what_time_alone_has_changed_has_changed_when_it_was_due(run: Run) -> None:
+    operation = await in_domain(run.prepare, "file.upload", connector="tools", key="k")
+    past = timezone.now() - timedelta(minutes=10)
+    await Operation.objects.filter(pk=operation).aupdate(state="sending", lease_until=past, due_at=past)
+    await Attempt.objects.acreate(
+        operation_id=operation,
+        number=1,
+        run=run.number,
+        passed_at=past - timedelta(minutes=1),
+        lease_until=past,
+        settling=timedelta(0),
+        max_age=timedelta(days=1),
+    )
+
+    def since() -> Any:
+        found = account.load(run.task_id)
+        assert found is not None
+        return report.tell(found).operations[0].reading.since
+
+    assert await in_domain(since) == past == await in_domain(since)
+
+
+async def test_a_lost_wake_is_made_good_by_the_sweep(
+    open_socket: Open, run: Run, anns_session: str, settings: Settings
+) -> None:
+    settings.AGENTSTOP_SWEEP = 0.2
+    socket = await open_socket(run.task_id, anns_session)
+    await socket.frame()
+    await Task.objects.filter(pk=run.task_id).aupdate(title="Told to nobody")
+    assert "Told to nobody" in await socket.frame()
+
+
+async def test_when_it_cannot_be_read_the_pages_are_told_to_come_back(
+    open_socket: Open, run: Run, anns_session: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> None:
+        raise OSError("the database is away")
+
+    monkeypatch.setattr(live, "look", broken)
+    socket = await open_socket(run.task_id, anns_session)
+    assert await socket.close_code() == live.TRY_AGAIN
+    assert "could not be shown" in caplog.text
+
+
+async def test_a_viewer_that_takes_nothing_holds_one_picture_alone(run: Run) -> None:
+    registry = Registry()
+    owner = (await Task.objects.aget()).owner_id
+    viewer = Viewer(Reader(owner, "en", "UTC"))
+    await registry.join(run.task_id, viewer)
+    await in_domain(send_many, run, 5)
+    async with asyncio.timeout(60):
+        while viewer.picture is None or len(viewer.picture.rows) < 5:
+            viewer.changed.clear()
+            await viewer.changed.wait()
+    await registry.leave(run.task_id, viewer)
