@@ -1,0 +1,125 @@
+"""Operations, with everything that is known of each, and the question to the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db import models
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from agentstop import conf, follow_up, reconcile
+from agentstop.admin.base import ReadOnlyAdmin, Tool, non_atomic, short
+from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
+from agentstop.admin.reading import reads_as
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Operation
+
+
+class ConnectorFilter(admin.SimpleListFilter):
+    """The connectors of the settings: to ask the table for its own would read all of it."""
+
+    title = _("connector")
+    parameter_name = "connector"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in sorted(conf.CONNECTORS)]
+
+    def queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        return queryset.filter(connector=self.value()) if self.value() else queryset
+
+
+@admin.register(Operation)
+class OperationAdmin(ReadOnlyAdmin):
+    list_display = (
+        "name",
+        "task_link",
+        "connector",
+        "reads_as",
+        "state",
+        "state_since",
+        "cancellation",
+        "attempts",
+        "short_ref",
+    )
+    list_filter = ("state", "cancellation", ConnectorFilter, "contradictory", "doubled", "created_at")
+    list_select_related = ("task", "compensates")
+    search_fields = ("key", "=ref", "=idempotency_key", "=id", "action", "task__title")
+    fields = (
+        "task",
+        "action",
+        "connector",
+        "key",
+        "incarnation",
+        "compensates",
+        "summary",
+        "reads_as",
+        "state",
+        "state_since",
+        "cancellation",
+        "contradictory",
+        "doubled",
+        "ref",
+        "idempotency_key",
+        "attempts",
+        "lease_until",
+        "resend_until",
+        "due_at",
+        "follow_up_at",
+        "follow_ups",
+        "created_at",
+    )
+    inlines = (AttemptInline, ReceiptInline, DecisionInline, CallInline)
+
+    @admin.display(description=_("operation"), ordering="pk")
+    def name(self, operation: Operation) -> str:
+        return short(operation)
+
+    @admin.display(description=_("task"), ordering="task")
+    def task_link(self, operation: Operation) -> SafeString | str:
+        return self.link(operation.task)
+
+    @admin.display(description=_("reads as"))
+    def reads_as(self, operation: Operation) -> str:
+        return reads_as(operation)
+
+    @admin.display(description=_("reference"))
+    def short_ref(self, operation: Operation) -> str:
+        return short(operation.ref) or "-"
+
+    def tools(self, request: HttpRequest, obj: Operation) -> Iterator[Tool]:
+        if obj.attempts and follow_up.can_look_up(obj):
+            yield Tool(gettext("Check now"), self.address("operation_check", obj.pk), button=True)
+        kinds = (
+            ("attempt", _("Attempts")),
+            ("receipt", _("Receipts")),
+            ("decision", _("Decisions")),
+            ("call", _("Calls")),
+        )
+        for name, label in kinds:
+            yield Tool(str(label), f"{self.address(f'{name}_changelist')}?operation__exact={obj.pk}")
+
+    def get_urls(self) -> list[URLPattern]:
+        check = non_atomic(self.admin_site.admin_view(self.check_view))
+        return [path("<int:pk>/check/", check, name="agentstop_operation_check"), *super().get_urls()]
+
+    def check_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """POST asks the provider now what became of the operation, which has no effect there."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        try:
+            asked = reconcile.look_up_now(pk, by=request.user)
+        except TaskNotFound as error:
+            raise Http404(str(error)) from error
+        if asked:
+            text = gettext("The provider was asked. What it answered is among the receipts.")
+            self.message_user(request, text, messages.SUCCESS)
+        else:
+            text = gettext("This provider cannot be asked about this operation. Nothing was sent.")
+            self.message_user(request, text, messages.WARNING)
+        return HttpResponseRedirect(self.address("operation_change", pk))

@@ -1,0 +1,148 @@
+"""Tasks, their runs and links, and the Stop that asks first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
+from django.db import models
+from django.db.models import Count, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from agentstop import permissions
+from agentstop.admin.base import ReadOnlyAdmin, Tool, non_atomic
+from agentstop.admin.inlines import DecisionOfTaskInline, OperationInline, RunInline
+from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
+from agentstop.models import Operation, Run, ServingLink, Task
+from agentstop.states import TaskState
+from agentstop.stop import OPEN
+
+
+@admin.register(Task)
+class TaskAdmin(ReadOnlyAdmin):
+    to_task = ()
+    list_display = ("title", "owner", "state", "state_since", "live_run", "last_run", "open_operations", "created_at")
+    list_filter = ("state", "detached", "created_at")
+    list_select_related = ("owner", "stopped_by", "stop_decision", "subject_type", "family")
+    date_hierarchy = "created_at"
+    fields = (
+        "title",
+        "owner",
+        "state",
+        "state_since",
+        "live_run",
+        "last_run",
+        "stopped_at",
+        "stopped_by",
+        "stop_reason",
+        "subject_type",
+        "subject_id",
+        "detached",
+        "created_at",
+    )
+    inlines = (RunInline, OperationInline, DecisionOfTaskInline)
+    actions = ("stop_tasks",)
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("title", "=id", f"owner__{get_user_model().USERNAME_FIELD}", "=subject_id")
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        still_open = Operation.objects.filter(task=OuterRef("pk"), state__in=OPEN).order_by().values("task")
+        count = Subquery(still_open.annotate(count=Count("pk")).values("count"))
+        tasks: models.QuerySet[Any] = super().get_queryset(request)
+        tasks = tasks.annotate(still_open=Coalesce(count, 0))
+        return tasks
+
+    @admin.display(description=_("open operations"), ordering="still_open")
+    def open_operations(self, task: Any) -> int:
+        count: int = task.still_open
+        return count
+
+    def tools(self, request: HttpRequest, obj: Task) -> Iterator[Tool]:
+        if obj.state != TaskState.STOPPED and permissions.may(request.user, "stop_task", obj):
+            yield Tool(gettext("Stop…"), f"{self.address('task_stop')}?task={obj.pk}")
+        for name, label in (("run", _("Runs")), ("operation", _("Operations")), ("decision", _("Decisions"))):
+            yield Tool(str(label), f"{self.address(f'{name}_changelist')}?task__exact={obj.pk}")
+
+    def get_urls(self) -> list[URLPattern]:
+        stop_view = non_atomic(self.admin_site.admin_view(self.stop_view))
+        return [path("stop/", stop_view, name="agentstop_task_stop"), *super().get_urls()]
+
+    def has_stop_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("agentstop.stop_task")
+
+    @admin.action(description=_("Stop selected tasks"), permissions=["stop"])
+    def stop_tasks(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> HttpResponse:
+        return self._ask(request, list(queryset))
+
+    def stop_view(self, request: HttpRequest) -> HttpResponse:
+        """GET asks about one task, POST stops what was confirmed, each task by itself."""
+        if not self.has_view_permission(request):
+            return self._nothing_selected(request)
+        if request.method != "POST":
+            return self._ask(request, self._tasks(request, task_ids(request.GET.get("task", ""))))
+        form = StopForm(request.POST)
+        if form.is_valid():
+            answers = stop_each(form.cleaned_data["tasks"], request.user, form.cleaned_data["reason"])
+            context = {"title": gettext("What became of them"), "answers": answers, "counts": answer_counts(answers)}
+            return self._page(request, "stopped", context)
+        return self._ask(request, self._tasks(request, form.chosen()), form)
+
+    def _tasks(self, request: HttpRequest, ids: list[int]) -> list[Task]:
+        return list(self.get_queryset(request).filter(pk__in=ids))
+
+    def _ask(self, request: HttpRequest, tasks: list[Task], form: StopForm | None = None) -> HttpResponse:
+        choice = Choice.of(request.user, tasks)
+        if not tasks:
+            return self._nothing_selected(request)
+        form = form or StopForm(initial={"tasks": choice.value})
+        return self._page(request, "stop", {"title": gettext("Stop these tasks?"), "choice": choice, "form": form})
+
+    def _nothing_selected(self, request: HttpRequest) -> HttpResponse:
+        self.message_user(
+            request, gettext("No such task. Select tasks in the list; nothing was stopped."), messages.ERROR
+        )
+        return HttpResponseRedirect(self.address("task_changelist"))
+
+    def _page(self, request: HttpRequest, name: str, context: dict[str, Any]) -> HttpResponse:
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, "media": self.media}
+        request.current_app = self.admin_site.name  # read by the url tag
+        return TemplateResponse(request, f"admin/agentstop/task/{name}.html", {**shared, **context})
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    list_display = ("began_at", "task_link", "number", "state", "begun_by", "ended_at", "seen_at", "halted_at")
+    list_filter = ("state", "began_at")
+    list_select_related = ("task", "begun_by")
+    search_fields = ("task__title", "=task__id")
+    fields = ("task", "number", "state", "begun_by", "began_at", "ended_at", "seen_at", "halted_at", "error")
+
+    @admin.display(description=_("task"), ordering="task")
+    def task_link(self, run: Run) -> SafeString | str:
+        return self.link(run.task)
+
+
+@admin.register(ServingLink)
+class ServingLinkAdmin(ReadOnlyAdmin):
+    to_task = ("child",)
+    list_display = ("id", "child_link", "parent_link", "parent_run")
+    list_select_related = ("child", "parent")
+    search_fields = ("child__title", "parent__title", "=child__id", "=parent__id")
+    fields = ("child", "parent", "parent_run")
+
+    @admin.display(description=_("child"), ordering="child")
+    def child_link(self, link: ServingLink) -> SafeString | str:
+        return self.link(link.child)
+
+    @admin.display(description=_("parent"), ordering="parent")
+    def parent_link(self, link: ServingLink) -> SafeString | str:
+        return self.link(link.parent)
