@@ -14,10 +14,11 @@ from typing import Any, Literal
 from agentstop import asking, database, settle
 from agentstop.dispatched import Accepted, Dispatched
 from agentstop.exceptions import Refused
-from agentstop.gate import Pass
+from agentstop.heartbeat import kept_alive
 from agentstop.models import Operation
 from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Classify, Outcome, Verdict
+from agentstop.passes import Pass
 from agentstop.providers.base import Answer, LookUp
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Admission, Settled
@@ -60,14 +61,21 @@ class Carry:
         return await self._settle(answer, error)
 
     async def _send(self) -> Answer:
-        work = asking.by_provider(self.passed) if self.manner.send is None else self._by_tool(self.manner.send)
-        sending = asyncio.ensure_future(work)
+        sending = asyncio.ensure_future(self._work())
         forget = self._cancel_on_stop(sending)
         try:
-            answer = await asking.heard_of(sending, self.passed.left)
+            with kept_alive(self.passed):
+                answer = await asking.heard_of(sending, self.passed.left)
         finally:
             forget()
         return replace(answer, claim=Claim.UNSENT) if self._gave_up_cleanly(sending) else answer
+
+    async def _work(self) -> Answer:
+        tool = self.manner.send
+        try:
+            return await (asking.by_provider(self.passed) if tool is None else self._by_tool(tool))
+        except (SystemExit, KeyboardInterrupt) as error:  # let through, they would end the loop that all sends share
+            return Answer(Claim.LOST, Source.SENDER, body=asking.describe(error))
 
     def _cancel_on_stop(self, sending: asyncio.Future[Answer]) -> Callable[[], None]:
         tool = self.manner.send

@@ -11,6 +11,7 @@ import contextvars
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -40,8 +41,8 @@ class Sender:
         self._ended: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
         # Joined by threading._shutdown, also in children of multiprocessing, where atexit does not run.
         self.thread = threading.Thread(target=self._main, name="agentstop-loop", daemon=False)
+        _of_loop[self.loop] = self
         self.thread.start()
-        threading.Thread(target=self._watch, name="agentstop-exit", daemon=True).start()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, R]]) -> Future[R]:
         """Run a coroutine on the loop to its end, whatever becomes of the caller or of the future."""
@@ -64,8 +65,8 @@ class Sender:
             logger.exception("a send's own code failed", extra={"action": "send_failed"})
             if not done.cancelled():
                 done.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
+            if isinstance(error, asyncio.CancelledError):
+                raise  # not SystemExit or KeyboardInterrupt: they would end the loop that all sends share
         else:
             if not done.cancelled():
                 done.set_result(result)
@@ -73,10 +74,6 @@ class Sender:
     def at_end(self, owner: object, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Await this once, after the sends under way, when the process ends: for sockets that are shared."""
         self._ended[owner] = close
-
-    def _watch(self) -> None:
-        threading.main_thread().join()  # the interpreter, or a forked child, is about to end
-        self.close(wait=False)
 
     def close(self, *, wait: bool = True) -> None:
         """Take nothing more, wait for what is under way up to the drain's deadline, end the threads."""
@@ -117,15 +114,32 @@ class Sender:
 
 _lock = threading.Lock()
 _current: Sender | None = None
+_watched = False  # a thread waits for the end of this process
+_ending = False
+_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Sender] = weakref.WeakKeyDictionary()
 
 
 def sender() -> Sender:
     """This process's sender; made anew after a fork."""
-    global _current
+    global _current, _watched
     with _lock:
+        if _ending:
+            raise AgentStopError("This process is ending: nothing more is sent from it.")
         if _current is None or not _current.usable:
             _current = Sender()
+        if not _watched:
+            _watched = True
+            threading.Thread(target=_close_at_the_end, name="agentstop-exit", daemon=True).start()
         return _current
+
+
+def _close_at_the_end() -> None:
+    global _ending
+    threading.main_thread().join()  # the interpreter, or a forked child, is about to end
+    with _lock:
+        _ending = True
+    if _current is not None:
+        _current.close(wait=False)
 
 
 def close() -> None:
@@ -138,13 +152,14 @@ def close() -> None:
 
 
 def _forked() -> None:
-    global _current, _lock
-    _current, _lock = None, threading.Lock()
+    global _current, _lock, _watched, _ending
+    _current, _lock, _watched, _ending = None, threading.Lock(), False, False
 
 
 os.register_at_fork(after_in_child=_forked)
 
 
 async def in_domain(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """One hop of a coroutine into the pool for database work."""
-    return await asyncio.wrap_future(sender().domain.submit(function, *args, **kwargs))
+    """One hop of a coroutine into the pool for database work: its own sender's, also while that one is draining."""
+    here = _of_loop.get(asyncio.get_running_loop()) or sender()
+    return await asyncio.wrap_future(here.domain.submit(function, *args, **kwargs))
