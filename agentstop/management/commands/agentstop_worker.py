@@ -38,12 +38,15 @@ class Command(BaseCommand):
     def _run(self) -> None:
         ending, woken = threading.Event(), threading.Event()
 
-        def end(number: int, frame: FrameType | None) -> None:
+        def end() -> None:
             ending.set()
             woken.set()
 
+        def told(number: int, frame: FrameType | None) -> None:
+            threading.Thread(target=end).start()  # this may have interrupted code that holds the events' locks
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, end)
+            signal.signal(number, told)
         unsubscribe = wake.subscribe(lambda task_ids, over: woken.set())
         with self.beside():
             self.stdout.write("agentstop worker: ready")
