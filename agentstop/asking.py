@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from agentstop import bodies, connectors, settle
+from agentstop import bodies, conf, connectors, database, settle
 from agentstop.exceptions import PassExpired
-from agentstop.gate import Pass
+from agentstop.heartbeat import kept_alive
 from agentstop.models import Operation
+from agentstop.passes import Pass
 from agentstop.providers.base import Answer, CancelReply, Context, Provider, Submission
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Admission, Heard, Settled
@@ -41,7 +42,8 @@ def submission_of_row(operation: Operation) -> Submission:
 
 async def submit(passed: Pass) -> Settled:
     """Send it by its provider and keep the answer, for nobody's context."""
-    answer = await heard_of(asyncio.ensure_future(by_provider(passed)), passed.left)
+    with kept_alive(passed):
+        answer = await heard_of(asyncio.ensure_future(by_provider(passed)), passed.left)
     return await keep(passed.operation, [heard(answer, passed.passed_at, attempt_id=passed.attempt_id)])
 
 
@@ -76,6 +78,16 @@ async def _ended(sending: asyncio.Future[Answer], seconds: float) -> Answer:
         sending.add_done_callback(_swallow)  # one that does not even end when told to is left behind
         raise TimeoutError("no answer within the deadline")
     return sending.result()
+
+
+async def look(operation: Operation) -> Settled | None:
+    """Look a stored operation up and keep what is found; None where no answer came."""
+    asked = await in_domain(database.now)
+    answer = await look_up(operation.connector, submission_of_row(operation), deadline=conf.DEADLINE)
+    if answer is None:
+        return None
+    evidence = read_back(answer, asked, connector=operation.connector, action=operation.action)
+    return await keep(operation.pk, [evidence])
 
 
 async def look_up(connector: str, submission: Submission, *, deadline: float) -> Answer | None:

@@ -8,17 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentstop import connectors
+from agentstop import asking, connectors, database
 from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
-from agentstop.exceptions import Finished, PassExpired, Refused, Stopped, Superseded
-from agentstop.gate import Pass, open_gate
+from agentstop.exceptions import Finished, OutcomeUnknown, PassExpired, Refused, Stopped, Superseded
+from agentstop.follow_up import can_look_up
+from agentstop.gate import open_gate
+from agentstop.heartbeat import kept_alive
+from agentstop.models import Operation
 from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Outcome
+from agentstop.passes import Pass
 from agentstop.refusals import Replay
 from agentstop.request import Request
 from agentstop.sending import in_domain, sender
-from agentstop.stop_signal import StopSignal, held, watch
+from agentstop.states import OperationState
+from agentstop.stop_signal import held, watch
 
 RUN_IS_OVER = (Stopped, Superseded, Finished)
 RECORDING = 60.0  # seconds that a freed caller waits for a commit under way, which says what it got
@@ -31,8 +36,13 @@ def call(request: Request, manner: Manner) -> Outcome:
     is over gets `ignored`.
     """
     _require_sender(request, manner)
-    signal = watch().hold(request.task, request.run)
-    found = _enter(request, manner, signal)
+    try:
+        found = _enter(request, manner)
+    except OutcomeUnknown as refusal:
+        operation = _listed(refusal)
+        if not can_look_up(operation) or not sender().start(lambda: _look(operation)).result():
+            raise
+        found = _enter(request, manner)
     return found if isinstance(found, Outcome) else _wait(found)
 
 
@@ -52,11 +62,28 @@ def _require_sender(request: Request, manner: Manner) -> None:
 
 
 async def _aenter(request: Request, manner: Manner) -> Outcome | Carry:
-    return await in_domain(lambda: _enter(request, manner, watch().hold(request.task, request.run)))
+    try:
+        return await in_domain(_enter, request, manner)
+    except OutcomeUnknown as refusal:
+        operation = await in_domain(_listed, refusal)
+        if not can_look_up(operation) or not await _look(operation):
+            raise
+        return await in_domain(_enter, request, manner)
 
 
-def _enter(request: Request, manner: Manner, signal: StopSignal) -> Outcome | Carry:
+def _listed(refusal: OutcomeUnknown) -> Operation:
+    return Operation.objects.using(database.alias()).get(pk=refusal.operation or 0)
+
+
+async def _look(operation: Operation) -> bool:
+    """Before a person is asked what became of it, the provider is; True where the gate may say something else now."""
+    settled = await asking.look(operation)
+    return settled is not None and settled.state != OperationState.UNKNOWN
+
+
+def _enter(request: Request, manner: Manner) -> Outcome | Carry:
     """Pass the gate and start the send; the signal is released when nothing needs it any more."""
+    signal = watch().hold(request.task, request.run)
     try:
         passed = open_gate(request, signal)
         if isinstance(passed, Pass):
@@ -66,7 +93,7 @@ def _enter(request: Request, manner: Manner, signal: StopSignal) -> Outcome | Ca
     except BaseException as error:
         watch().release(signal)
         if isinstance(error, RUN_IS_OVER):
-            return Outcome(CallOutcome.IGNORED, error=str(error), refusal=error)
+            return Outcome(CallOutcome.IGNORED, error.operation, error=str(error), refusal=error)
         raise
     watch().release(signal)
     return replayed(passed.operation, request.run)
@@ -123,7 +150,8 @@ def dispatch(request: Request) -> Iterator[Dispatched]:
             )
         handle = Dispatched(passed, signal)
         try:
-            yield handle
+            with kept_alive(passed):
+                yield handle
         except PassExpired as error:
             if not handle.heard:
                 handle.unsent(error)

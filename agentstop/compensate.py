@@ -14,9 +14,10 @@ from typing import Any
 
 from agentstop import asking, bodies, conf, connectors, database, permissions, settle, wake
 from agentstop.exceptions import InFlight, Refused, TaskNotFound
-from agentstop.gate import Pass, sender_name, ticks
+from agentstop.gate import sender_name
 from agentstop.models import Attempt, Decision, Operation, Task
 from agentstop.models.facts import Decided
+from agentstop.passes import Lease, Pass
 from agentstop.providers.base import Compensation
 from agentstop.request import Request, listing
 from agentstop.sending import sender
@@ -128,8 +129,8 @@ def _request(task: Task, first: Operation, record: Compensation, number: int) ->
 def _record(request: Request, first: Operation, now: datetime) -> Pass:
     """List the compensation and its attempt, before a byte leaves."""
     capability = request.capability
-    lease_until = now + timedelta(seconds=request.deadline + conf.LEASE_MARGIN)
-    good_until = ticks() + request.deadline
+    lease = Lease(request.lease)
+    lease_until = now + timedelta(seconds=request.lease + conf.LEASE_MARGIN)
     columns = {
         **listing(request, now),
         "state": OperationState.SENDING,
@@ -152,4 +153,4 @@ def _record(request: Request, first: Operation, now: datetime) -> Pass:
         max_age=capability.max_age,
         sender=sender_name(),
     )
-    return Pass(request, operation.pk, 1, attempt.pk, str(operation.idempotency_key), now, good_until)
+    return Pass(request, operation.pk, 1, attempt.pk, str(operation.idempotency_key), now, lease)

@@ -9,7 +9,8 @@ from django.conf import settings
 
 CONNECTORS: Mapping[str, Mapping[str, Any]]  # {"mail": {"PROVIDER": "dotted.path", "OPTIONS": {}}}
 DEADLINE: float  # seconds from the gate to the end of one send; the default of `run.call(deadline=)`
-LEASE_MARGIN: float  # seconds added to the deadline before an attempt counts as not heard of
+LEASE: float  # seconds without a heartbeat of its process after which an attempt may no longer act
+LEASE_MARGIN: float  # seconds more after which it counts as not heard of
 CANCEL_DEADLINE: float  # seconds for which a cancel request is tried
 FOLLOW_UP_BASE: float  # seconds until the first look-up of an operation that nobody waits for
 FOLLOW_UP_CAP: float  # seconds between look-ups at the most
@@ -24,6 +25,7 @@ SWEEP: float  # seconds between two looks at everything, which make good a lost 
 DEFAULTS: dict[str, Any] = {
     "CONNECTORS": {},
     "DEADLINE": 30.0,
+    "LEASE": 15.0,
     "LEASE_MARGIN": 5.0,
     "CANCEL_DEADLINE": 3600.0,
     "FOLLOW_UP_BASE": 2.0,

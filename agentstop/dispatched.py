@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentstop import bodies, settle
-from agentstop.gate import Pass
+from agentstop.passes import Pass
 from agentstop.providers.base import Answer
 from agentstop.sending import in_domain
 from agentstop.settle import Admission, Heard, Settled

@@ -32,6 +32,7 @@ class Refused(AgentStopError):
     """The gate did not let an operation leave. `reason` is a word of the vocabulary; `str()` says what to do."""
 
     reason = "refused"
+    operation: int | None = None  # the operation that it is about, where it is listed
 
 
 class Stopped(Refused):

@@ -8,51 +8,20 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
 from agentstop import bodies, conf, database, wake
-from agentstop.exceptions import PassExpired, Refused
+from agentstop.exceptions import Refused
 from agentstop.models import Attempt, Operation, Task
+from agentstop.passes import Lease, Pass
 from agentstop.refusals import Replay, explain
 from agentstop.request import Request
 from agentstop.stop_signal import StopSignal
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """The leave to send one attempt of one operation, for a limited time."""
-
-    request: Request
-    operation: int
-    attempt: int
-    attempt_id: int
-    idempotency_key: str
-    passed_at: datetime
-    good_until: float  # on `ticks()`, which goes on while the machine sleeps
-    signal: StopSignal | None = field(default=None, compare=False)
-
-    def check(self) -> None:
-        """The last thing before the first byte: raises PassExpired where nothing may leave."""
-        if self.signal is not None and self.signal.reason is not None:
-            raise PassExpired(f"Operation {self.operation}: the run is over ({self.signal.reason.reason}). Not sent.")
-        if ticks() >= self.good_until:
-            raise PassExpired(f"Operation {self.operation}: the gate pass has expired. Not sent; ask the gate again.")
-
-    @property
-    def left(self) -> float:
-        """Seconds that remain of the deadline."""
-        return max(0.0, self.good_until - ticks())
-
-
-def ticks() -> float:
-    """Seconds on a clock that no one sets, and that counts the time for which the machine was suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def sender_name() -> str:
@@ -135,13 +104,13 @@ def open_gate(request: Request, signal: StopSignal | None = None) -> Pass | Repl
 def try_gate(request: Request, signal: StopSignal | None = None) -> Pass | None:
     """One statement, committed when it returns; None where it let nothing pass."""
     database.require_own_transaction()
-    good_until = ticks() + request.deadline
+    lease = Lease(request.lease)
     values = _values(request)
     row = _pass_postgresql(values) if database.is_postgresql() else _pass_sqlite(values)
     if row is None:
         return None
     operation, attempt, attempt_id, passed_at, idempotency_key = row
-    return Pass(request, operation, attempt, attempt_id, str(idempotency_key), passed_at, good_until, signal)
+    return Pass(request, operation, attempt, attempt_id, str(idempotency_key), passed_at, lease, signal)
 
 
 def _values(request: Request) -> dict[str, Any]:
@@ -156,7 +125,7 @@ def _values(request: Request) -> dict[str, Any]:
         "digest": request.digest,
         "summary": bodies.summarise(request.args),
         "idempotency_key": uuid.uuid4(),
-        "lease": timedelta(seconds=request.deadline + conf.LEASE_MARGIN),
+        "lease": timedelta(seconds=request.lease + conf.LEASE_MARGIN),
         "key_life": capability.key_life if capability.resendable else None,
         "settling": capability.settling,
         "max_age": capability.max_age,

@@ -58,7 +58,7 @@ def look_up_now(operation_id: int, *, by: Any) -> bool:
     )
     possible = can_look_up(operation)
     if possible:
-        sender().start(lambda: _look(operation)).result()
+        sender().start(lambda: asking.look(operation)).result()
     wake.announce(operation.task_id)
     return possible
 
@@ -98,7 +98,7 @@ async def _follow_up(due: Due) -> None:
     try:
         open_still = await _cancel(due.operation) if wants_cancel(due.operation) else True
         if open_still and wants_look(due.operation):
-            await _look(due.operation)
+            await asking.look(due.operation)
     except Exception:
         logger.exception("following up failed; trying again later", extra={"operation": due.operation.pk})
     await in_domain(_reschedule, due)
@@ -111,14 +111,6 @@ def _reschedule(due: Due) -> None:
     with database.durable():
         wait = back_off(due.operation.follow_ups)
         rows.update(follow_up_at=database.now() + wait, follow_ups=due.operation.follow_ups + 1)
-
-
-async def _look(operation: Operation) -> None:
-    asked = await in_domain(database.now)
-    answer = await asking.look_up(operation.connector, asking.submission_of_row(operation), deadline=conf.DEADLINE)
-    if answer is not None:
-        evidence = asking.read_back(answer, asked, connector=operation.connector, action=operation.action)
-        await asking.keep(operation.pk, [evidence])
 
 
 async def _cancel(operation: Operation) -> bool:

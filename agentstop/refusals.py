@@ -140,4 +140,6 @@ def _refuse(reason: type[Refused], task: Task, operation: Operation | None, requ
     words = WORDS[reason.reason].format(
         task=task.pk, run=request.run, last=task.last_run, key=bodies.safe(request.key), state=operation.state
     )
-    return reason(words)
+    refusal = reason(words)
+    refusal.operation = operation.pk
+    return refusal

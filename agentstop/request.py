@@ -27,6 +27,11 @@ class Request:
     deadline: float
     incarnation: int = 1
 
+    @property
+    def lease(self) -> float:
+        """Seconds for which an attempt may act without a heartbeat."""
+        return min(self.deadline, float(conf.LEASE))
+
 
 class Options(TypedDict, total=False):
     """The keyword arguments by which a run's methods describe a request."""

@@ -1,0 +1,59 @@
+"""The pass: leave to send one attempt of one operation, good while its lease is renewed and its run is live."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from agentstop.exceptions import PassExpired
+from agentstop.request import Request
+from agentstop.stop_signal import StopSignal
+
+
+def ticks() -> float:
+    """Seconds on a clock that no one sets, and that counts the time for which the machine was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Lease:
+    """How long an attempt may act on what the gate has said; made before the gate is asked, so that it errs early."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.began = ticks()
+        self._good_until = self.began + seconds
+
+    @property
+    def over(self) -> bool:
+        return ticks() >= self._good_until
+
+    def renew(self, asked: float) -> None:
+        """The database has extended it, asked at this tick."""
+        self._good_until = asked + self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What the gate gives for one attempt that it has let through."""
+
+    request: Request
+    operation: int
+    attempt: int
+    attempt_id: int
+    idempotency_key: str
+    passed_at: datetime
+    lease: Lease = field(compare=False)
+    signal: StopSignal | None = field(default=None, compare=False)
+
+    def check(self) -> None:
+        """The last thing before the first byte: raises PassExpired where nothing may leave."""
+        if self.signal is not None and self.signal.reason is not None:
+            raise PassExpired(f"Operation {self.operation}: the run is over ({self.signal.reason.reason}). Not sent.")
+        if self.lease.over or not self.left:
+            raise PassExpired(f"Operation {self.operation}: the gate pass has expired. Not sent; ask the gate again.")
+
+    @property
+    def left(self) -> float:
+        """Seconds that remain of the deadline."""
+        return max(0.0, self.lease.began + self.request.deadline - ticks())
