@@ -1,0 +1,73 @@
+"""Every Python block of the documents runs, on the test's database and against a real provider, and prints what it says."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from pytest_django.fixtures import Settings
+
+from agentstop.testing.sandbox.client import SandboxClient
+from tests.docs.pages import DOCS, README, Block, blocks
+from tests.docs.walk import Walk, Wrong, python
+
+PAGES = [page for page in DOCS if python(page)]
+
+
+@pytest.fixture
+def walk(transactional_db: None, sandbox: SandboxClient, settings: Settings) -> Iterator[Walk]:
+    """A reader whose settings are those of the tests, with what a page adds to them."""
+
+    def put(block: Block, names: dict[str, Any]) -> None:
+        if block.title.endswith("settings.py"):
+            for name, value in names.items():
+                if name.startswith("AGENTSTOP_"):
+                    setattr(settings, name, value)
+
+    before = set(sys.modules)
+    yield SiteWalk(sandbox.address, put)
+    for name in set(sys.modules) - before:
+        if name.split(".")[0] == "mysite":
+            del sys.modules[name]
+
+
+class SiteWalk(Walk):
+    """Settings and URLs of the page continue those of a site, as in the reader's own project."""
+
+    def executed(self, block: Block, names: dict[str, Any]) -> dict[str, Any]:
+        if block.title.endswith("settings.py"):
+            names |= {
+                "INSTALLED_APPS": list(django_settings.INSTALLED_APPS),
+                "DATABASES": copy.deepcopy({"default": django_settings.DATABASES["default"]}),
+            }
+        if block.title.endswith("urls.py"):
+            names["urlpatterns"] = []
+        return super().executed(block, names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs_and_prints_what_the_page_says(walk: Walk, page: Path) -> None:
+    walk.run(python(page))
+
+
+def test_the_blocks_of_the_readme_that_are_marked_as_runnable_run(walk: Walk) -> None:
+    if README.exists():
+        walk.run(python(README, only="runnable"))
+
+
+def test_a_block_that_prints_something_else_is_found_out() -> None:
+    block = Block(README, 1, "python", (), "", "print(1)\n", "2\n")
+    with pytest.raises(Wrong, match="README.md:1 printed"):
+        Walk("").run([block])
+
+
+def test_an_output_belongs_to_the_block_right_above_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\na\n```\n\n```text\nb\n```\n\n```python\nc\n```\n\nwords\n\n```text\nd\n```\n")
+    assert [(block.text, block.prints) for block in blocks(page)][::2] == [("a\n", "b\n"), ("c\n", None)]
