@@ -7,3 +7,8 @@ class AgentStopConfig(AppConfig):
     name = "agentstop"
     verbose_name = "AgentStop"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from agentstop import checks  # imports models, which are there only now
+
+        checks.register_all()
