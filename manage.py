@@ -14,6 +14,10 @@ def main() -> int:
         return 1
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "website.settings")
     try:
+        if sys.argv[1:2] == ["demo"]:
+            from website.demo.program import main as demo  # before any settings are read: it names their folder
+
+            return demo(sys.argv[2:])
         from django.core.management import execute_from_command_line
     except ImportError:
         sys.stderr.write(

@@ -24,7 +24,6 @@ def database() -> dict[str, Any]:
     """The connection for `DATABASE_URL`, else for an SQLite file in the folder; opened as the gate needs it."""
     url = os.environ.get("DATABASE_URL", "")
     if not url:
-        folder().mkdir(parents=True, exist_ok=True)
         url = f"sqlite:///{folder() / 'website.sqlite3'}"
     settings: dict[str, Any] = dict(dj_database_url.parse(url))
     if settings["ENGINE"].endswith("sqlite3"):
@@ -42,9 +41,15 @@ def secret_key() -> str:
     if given:
         return given
     path = folder() / "secret.key"
-    if not path.exists():
-        _write_once(path, secrets.token_urlsafe(50))
-    key = path.read_text().strip()
+    try:
+        if not path.exists():
+            _write_once(path, secrets.token_urlsafe(50))
+        key = path.read_text().strip()
+    except OSError as problem:
+        raise ImproperlyConfigured(
+            f"The secret key cannot be kept in {path} ({problem.strerror}): set WEBSITE_FOLDER to a folder that can be "
+            "written, or SECRET_KEY."
+        ) from None
     if not key:
         raise ImproperlyConfigured(f"The file {path} is empty. Delete it to have a new key made, or set SECRET_KEY.")
     return key

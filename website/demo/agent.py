@@ -11,6 +11,7 @@ from agentstop import settle
 from agentstop.exceptions import InFlight, OutcomeUnknown
 from agentstop.models import Operation
 from agentstop.runs import Run
+from website.demo import queue
 from website.demo.models import Job
 from website.demo.steps import IDENTIFY, Effect
 
@@ -34,7 +35,7 @@ def work(job: Job, run: Run) -> None:
             think(run, job.pace)
             if result is not None:
                 effect.args["link"] = result["link"]
-            result = carry_out(run, effect)
+            result = carry_out(job, run, effect)
 
 
 def think(run: Run, seconds: float) -> None:
@@ -46,7 +47,7 @@ def think(run: Run, seconds: float) -> None:
         run.check()
 
 
-def carry_out(run: Run, effect: Effect) -> Any:
+def carry_out(job: Job, run: Run, effect: Effect) -> Any:
     """The result of one step. Where its outcome is not known, wait until it is: never send it a second time blindly."""
     while True:
         run.check()
@@ -55,6 +56,7 @@ def carry_out(run: Run, effect: Effect) -> Any:
         except (InFlight, OutcomeUnknown):
             run.stop_signal.wait(PATIENCE)
             continue
+        queue.heard(job, effect.step, outcome.outcome)
         if outcome.accepted:
             return outcome.result
         run.check()

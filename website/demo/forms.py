@@ -33,8 +33,8 @@ class StartForm(forms.Form):
         label="The provider …", choices=Trouble.choices, widget=forms.CheckboxSelectMultiple, required=False
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+    def __init__(self, data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
+        super().__init__(data, initial=initial, label_suffix="")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

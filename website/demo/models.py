@@ -36,6 +36,7 @@ class Job(models.Model):
     state = models.CharField(max_length=20, choices=JobState.choices, default=JobState.QUEUED)
     worker = models.CharField(max_length=255, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
+    outcomes = models.JSONField(default=dict, blank=True)  # what the agent got for each step
     note = models.TextField(blank=True)  # how it ended
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -12,8 +12,8 @@ from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.db.models import Q
 
-ORDINARY = ("ann", "ben")
-OPERATOR = "olga"
+from website.demo.system import OPERATOR, ORDINARY
+
 NAMES = (*ORDINARY, OPERATOR)
 OPERATES = ("stop_task", "pause_task", "start_run", "compensate_operation", "settle_operation")
 

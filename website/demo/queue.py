@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Q
 
 from agentstop import database, lifecycle, permissions, runs, wake
@@ -69,7 +68,12 @@ def set_run(job: Job, run: int) -> None:
     Job.objects.filter(pk=job.pk).update(run=run)
 
 
+def heard(job: Job, step: str, outcome: str) -> None:
+    """What the agent got for a step."""
+    job.outcomes[step] = outcome
+    Job.objects.filter(pk=job.pk).update(outcomes=job.outcomes)
+
+
 def over(job: Job, note: str) -> None:
     """Nobody takes it again."""
-    with transaction.atomic():
-        Job.objects.filter(pk=job.pk).update(state=JobState.OVER, lease_until=None, note=note)
+    Job.objects.filter(pk=job.pk).update(state=JobState.OVER, lease_until=None, note=note)

@@ -17,7 +17,9 @@ from website.demo.children import Child, Problem
 from website.environment import ROOT
 
 HOST = "127.0.0.1"
-PEOPLE = "people.json"
+PEOPLE = "people.json"  # names and passwords
+ORDINARY = ("ann", "ben")
+OPERATOR = "olga"
 
 
 class System:
@@ -66,6 +68,13 @@ class System:
         found: dict[str, str] = json.loads((self.folder / PEOPLE).read_text())
         return found
 
+    def start_sandbox(self, port: int = 0) -> None:
+        """The provider, on this port or any that is free; also a second time, after it was ended."""
+        words = ["agentstop.testing.sandbox", "--ledger", str(self.folder / "sandbox.sqlite3"), "--port", str(port)]
+        sandbox = self._child("sandbox", words, "sandbox ready ")
+        sandbox.wait_ready()
+        self.environment["SANDBOX_ADDRESS"] = sandbox.told
+
     def start_worker(self) -> Child:
         """The worker; also a second one, after the first was killed."""
         return self._child("worker", ["django", "demo_worker"], "agentstop worker: ready")
@@ -108,10 +117,7 @@ class System:
             raise Problem((done.stderr or done.stdout).strip().splitlines()[-1].removeprefix("CommandError: "))
 
     def _start(self) -> None:
-        ledger = str(self.folder / "sandbox.sqlite3")
-        sandbox = self._child("sandbox", ["agentstop.testing.sandbox", "--ledger", ledger], "sandbox ready ")
-        sandbox.wait_ready()
-        self.environment["SANDBOX_ADDRESS"] = sandbox.told
+        self.start_sandbox()
         worker = self.start_worker()
         server = ["daphne", "-b", HOST, "-p", str(self.port), "--no-server-name"]
         # Without pings a frozen browser would keep its socket, and the server its frames.
