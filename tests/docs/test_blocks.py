@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.docs.pages import DOCS, README, Block, blocks
-from tests.docs.walk import Walk, Wrong, python
+from tests.docs.walk import Put, Walk, Wrong, python
 
 PAGES = [page for page in DOCS if python(page)]
 
@@ -36,18 +36,21 @@ def walk(transactional_db: None, sandbox: SandboxClient, settings: Settings) -> 
             del sys.modules[name]
 
 
-class SiteWalk(Walk):
-    """Settings and URLs of the page continue those of a site, as in the reader's own project."""
+def site() -> dict[str, Any]:
+    """The names in settings and URLs that the blocks of a page go on from, as in the reader's own project."""
+    databases = copy.deepcopy({"default": django_settings.DATABASES["default"]})
+    return {"INSTALLED_APPS": list(django_settings.INSTALLED_APPS), "DATABASES": databases, "urlpatterns": []}
 
-    def executed(self, block: Block, names: dict[str, Any]) -> dict[str, Any]:
-        if block.title.endswith("settings.py"):
-            names |= {
-                "INSTALLED_APPS": list(django_settings.INSTALLED_APPS),
-                "DATABASES": copy.deepcopy({"default": django_settings.DATABASES["default"]}),
-            }
-        if block.title.endswith("urls.py"):
-            names["urlpatterns"] = []
-        return super().executed(block, names)
+
+class SiteWalk(Walk):
+    """A reader who has a project already."""
+
+    def __init__(self, address: str, put: Put) -> None:
+        super().__init__(address, put)
+        self.names |= site()
+
+    def project(self) -> dict[str, Any]:
+        return site()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -46,7 +46,11 @@ class Walk:
             elif not block.title.endswith(OWN):
                 self.module(block)
             elif self.put is not None:
-                self.put(block, self.executed(block, {}))
+                self.put(block, self.executed(block, self.project()))
+
+    def project(self) -> dict[str, Any]:
+        """The names that settings and URLs of the reader's project hold before the page adds to them."""
+        return {}
 
     def step(self, block: Block) -> None:
         said = io.StringIO()
