@@ -34,6 +34,9 @@ class Body:
         return json.loads(self.text) if self.form is Form.JSON and not self.cut else self.text
 
 
+NOTHING = Body("", Form.TEXT, 0)
+
+
 def safe(text: str) -> str:
     """The same text without what databases refuse: NUL and lone surrogates become replacement characters."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, cast
 
 from django.apps import apps
@@ -45,6 +45,20 @@ def now() -> datetime:
         cursor.execute("SELECT clock_timestamp()")
         (moment,) = cursor.fetchone()
     return cast(datetime, moment)
+
+
+def moment(value: Any) -> Any:
+    """A time that a statement of our own has read: SQLite hands it out as text, or without its zone."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=connection().timezone)
+    return value
+
+
+def duration(value: Any) -> Any:
+    """A length of time that a statement of our own has read: SQLite hands it out as microseconds."""
+    return timedelta(microseconds=value) if isinstance(value, int) else value
 
 
 def locked(queryset: models.QuerySet[M]) -> models.QuerySet[M]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-
-from django.db.models import Min
+from typing import Any
 
 from agentstop import database
 from agentstop.models import Attempt, Decision, Operation, Receipt
@@ -24,39 +24,91 @@ from agentstop.states import (
     Verb,
 )
 
+# One query and not four: every receipt is folded while its operation is locked. `undoing`: requests to compensate it.
+FACTS = """
+SELECT 'attempt', operation_id, id, verb, number, CAST(NULL AS bigint), passed_at, lease_until, settling, max_age,
+  CAST(NULL AS varchar(20)), CAST(NULL AS text), CAST(NULL AS boolean), CAST(NULL AS timestamp with time zone)
+FROM {attempt} WHERE operation_id IN ({ids})
+UNION ALL
+SELECT 'receipt', operation_id, id, claim, NULL, attempt_id, asked_at, seen_at, NULL, NULL,
+  source, ref, authoritative, provider_at
+FROM {receipt} WHERE operation_id IN ({ids})
+UNION ALL
+SELECT 'decision', operation_id, id, verb, NULL, NULL, at, until, NULL, NULL,
+  effect, CAST(detail AS text), NULL, NULL
+FROM {decision} WHERE operation_id IN ({ids}) AND verb IN ('cancel', 'refuse')
+UNION ALL
+SELECT 'undoing', undo.compensates_id, sent.id, verb, number, NULL, passed_at, sent.lease_until, NULL, NULL,
+  NULL, NULL, NULL, NULL
+FROM {operation} AS undo JOIN {attempt} AS sent ON sent.operation_id = undo.id
+WHERE undo.compensates_id IN ({ids}) AND sent.verb = 'submit'
+"""
+BATCH = 500  # operations a query: SQLite bounds the number of parameters
+
 
 @dataclass
 class _Rows:
+    """What was read about one operation, as objects that are never saved."""
+
     attempts: list[Attempt] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    undone_at: list[datetime] = field(default_factory=list)
 
 
-def facts_of(operations: Sequence[Operation]) -> dict[int, OperationFacts]:
-    """The facts of these operations by id, in four queries."""
+def facts_of(operations: Sequence[Operation], unsaved: Sequence[Receipt] = ()) -> dict[int, OperationFacts]:
+    """The facts of these operations by id, together with receipts that are about to be stored."""
     ids = [operation.pk for operation in operations]
     rows: dict[int, _Rows] = defaultdict(_Rows)
-    using = database.alias()
-    for attempt in Attempt.objects.using(using).filter(operation__in=ids):
-        rows[attempt.operation_id].attempts.append(attempt)
-    for receipt in Receipt.objects.using(using).filter(operation__in=ids).defer("body"):
+    for start in range(0, len(ids), BATCH):
+        _read(ids[start : start + BATCH], rows)
+    for receipt in unsaved:
         rows[receipt.operation_id].receipts.append(receipt)
-    verbs = [Decided.CANCEL, Decided.REFUSE]
-    for decision in Decision.objects.using(using).filter(operation__in=ids, verb__in=verbs):
-        if decision.operation_id is not None:
-            rows[decision.operation_id].decisions.append(decision)
-    undone = _compensated_at(ids)
-    return {pk: _facts(rows[pk], undone.get(pk)) for pk in ids}
+    return {pk: _facts(rows[pk]) for pk in ids}
 
 
-def _compensated_at(ids: Sequence[int]) -> dict[int, datetime]:
-    """When the first request to undo each of them was let go."""
-    passes = Attempt.objects.using(database.alias()).filter(operation__compensates__in=ids, verb=Verb.SUBMIT)
-    first = passes.values("operation__compensates").annotate(first=Min("passed_at"))
-    return {pk: moment for pk, moment in first.values_list("operation__compensates", "first") if pk is not None}
+def _read(ids: Sequence[int], rows: dict[int, _Rows]) -> None:
+    tables = {str(model._meta.model_name): model._meta.db_table for model in (Attempt, Receipt, Decision, Operation)}
+    sql = FACTS.format(**tables, ids=", ".join(["%s"] * len(ids)))
+    with database.connection().cursor() as cursor:
+        cursor.execute(sql, [*ids] * 4)
+        for kind, operation, *values in cursor.fetchall():
+            _add(rows[operation], kind, *values)
 
 
-def _facts(rows: _Rows, compensated_at: datetime | None) -> OperationFacts:
+def _add(
+    rows: _Rows,
+    kind: str,
+    pk: int,
+    word: str,
+    number: int,
+    attempt: int | None,
+    at: Any,
+    until: Any,
+    settling: Any,
+    max_age: Any,
+    source: str,
+    text: str,
+    authoritative: Any,
+    provider_at: Any,
+) -> None:
+    """One row of FACTS, whichever kind it is of; `at` and `until` are the two times that each kind has."""
+    at, until = database.moment(at), database.moment(until)
+    if kind == "attempt":
+        spans = {"settling": database.duration(settling), "max_age": database.duration(max_age)}
+        rows.attempts.append(Attempt(id=pk, verb=word, number=number, passed_at=at, lease_until=until, **spans))
+    elif kind == "receipt":
+        provider_at = database.moment(provider_at)
+        worth = {"authoritative": bool(authoritative), "provider_at": provider_at}
+        told = {"attempt_id": attempt, "asked_at": at, "seen_at": until, "ref": text}
+        rows.receipts.append(Receipt(id=pk, claim=word, source=source, **told, **worth))
+    elif kind == "decision":
+        rows.decisions.append(Decision(id=pk, verb=word, effect=source, at=at, until=until, detail=json.loads(text)))
+    else:
+        rows.undone_at.append(at)
+
+
+def _facts(rows: _Rows) -> OperationFacts:
     submits = [attempt for attempt in rows.attempts if attempt.verb == Verb.SUBMIT]
     numbers = {attempt.pk: attempt.number for attempt in submits}
     about = [r for r in rows.receipts if r.attempt_id is None or r.attempt_id in numbers or r.source == Source.ACK]
@@ -64,7 +116,7 @@ def _facts(rows: _Rows, compensated_at: datetime | None) -> OperationFacts:
         attempts=tuple(AttemptFact(a.number, a.passed_at, a.lease_until, a.settling, a.max_age) for a in submits),
         receipts=tuple(_receipt(receipt, numbers) for receipt in about),
         refused=any(decision.verb == Decided.REFUSE for decision in rows.decisions),
-        compensated_at=compensated_at,
+        compensated_at=min(rows.undone_at, default=None),
         cancel=_cancel(rows, submits),
     )
 
@@ -79,7 +131,7 @@ def _receipt(receipt: Receipt, numbers: dict[int, int]) -> ReceiptFact:
         ref=receipt.ref,
         authoritative=receipt.authoritative,
         provider_at=receipt.provider_at,
-        id=receipt.pk,
+        id=receipt.pk or 0,  # one that is about to be stored has none
     )
 
 

@@ -10,26 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from agentstop import bodies, database, wake
+from agentstop import bodies, database, storing, wake
 from agentstop.facts import facts_of
 from agentstop.folding import fold
 from agentstop.follow_up import schedule
-from agentstop.models import Call, ContextEntry, Operation, Receipt, Task
+from agentstop.models import Call, ContextEntry, Operation, Receipt
 from agentstop.models.facts import CallOutcome
 from agentstop.states import Claim, Folded, Source, TaskState
-
-FOLDED = (
-    "state",
-    "state_since",
-    "cancellation",
-    "contradictory",
-    "doubled",
-    "ref",
-    "folded_at",
-    "due_at",
-    "follow_up_at",
-    "follow_ups",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,63 +63,63 @@ def record(
     `followed`: somebody waits for this operation and asks again by himself; the worker leaves it alone for so long.
     """
     with database.durable():
-        operation = Operation.objects.using(database.alias()).only("task_id").get(pk=operation_id)
-        task = _locked_task(operation.task_id) if admission is not None else None
-        operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
-        now = database.now()
-        add_receipts(operation, heard, now)
-        refold([operation], now, followed=followed)
-        outcome, error = None, ""
-        if admission is not None and task is not None:
-            outcome, error = _admit(task, operation, heard[-1], admission, now)
+        locked = storing.locked(operation_id, with_task=admission is not None)
+        operation, now = locked.operation, locked.now
+        receipts = [_receipt(operation, one, now) for one in heard]
+        _fold_in([operation], now, receipts, followed=followed)
+        call, entry = None, None
+        if admission is not None:
+            call, entry = _admit(locked, heard[-1], admission)
+        storing.store(receipts=receipts, folded=operation, call=call, entry=entry)
     wake.announce(operation.task_id)
-    return Settled(operation.state, outcome, error)
+    return _settled(operation, call)
 
 
-def _locked_task(task_id: int) -> Task:
-    return database.locked(Task.objects.filter(pk=task_id)).get()
-
-
-def add_receipts(operation: Operation, heard: Sequence[Heard], now: datetime) -> None:
-    """Append evidence within a transaction that holds the operation's lock."""
-    rows = []
-    for one in heard:
-        body = one.body or bodies.Body("", bodies.Form.TEXT, 0)
-        ref = bodies.safe(one.ref)
-        rows.append(
-            Receipt(
-                operation=operation,
-                attempt_id=one.attempt_id,
-                claim=one.claim,
-                source=one.source,
-                asked_at=min(one.asked_at, now),
-                seen_at=now,
-                ref=ref,
-                body=body.text,
-                form=body.form,
-                size=body.size,
-                cut=body.cut,
-                authoritative=one.authoritative,
-                provider_at=one.provider_at,
-            )
-        )
-        if ref:
-            operation.ref = ref
-    Receipt.objects.using(database.alias()).bulk_create(rows)
+def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
+    """The row of a piece of evidence; a reference in it becomes the operation's."""
+    body = heard.body or bodies.NOTHING
+    ref = bodies.safe(heard.ref)
+    if ref:
+        operation.ref = ref
+    return Receipt(
+        operation=operation,
+        attempt_id=heard.attempt_id,
+        claim=heard.claim,
+        source=heard.source,
+        asked_at=min(heard.asked_at, now),
+        seen_at=now,
+        ref=ref,
+        body=body.text,
+        form=body.form,
+        size=body.size,
+        cut=body.cut,
+        authoritative=heard.authoritative,
+        provider_at=heard.provider_at,
+    )
 
 
 def refold(operations: Sequence[Operation], now: datetime, *, followed: timedelta | None = None) -> None:
     """Fold the locked operations from all of their facts and store what comes out."""
-    facts = facts_of(operations)
+    _fold_in(operations, now, followed=followed)
+    if len(operations) == 1:
+        storing.store(folded=operations[0])
+    else:
+        Operation.objects.using(database.alias()).bulk_update(operations, storing.FOLDED, batch_size=200)
+
+
+def _fold_in(
+    operations: Sequence[Operation],
+    now: datetime,
+    unsaved: Sequence[Receipt] = (),
+    *,
+    followed: timedelta | None = None,
+) -> None:
+    """Set what all of their facts, and receipts that are about to be stored, make of the locked operations."""
+    facts = facts_of(operations, unsaved)
     for operation in operations:
-        folded = fold(facts[operation.pk], now)
-        changed = apply(operation, folded, now)
+        changed = apply(operation, fold(facts[operation.pk], now), now)
         tries = len(facts[operation.pk].cancel.tries)
         schedule(operation, now, changed=changed, cancel_tries=tries, followed=followed)
-    if len(operations) == 1:
-        operations[0].save(using=database.alias(), update_fields=FOLDED)
-    else:
-        Operation.objects.using(database.alias()).bulk_update(operations, FOLDED, batch_size=200)
 
 
 def apply(operation: Operation, folded: Folded, now: datetime) -> bool:
@@ -149,35 +136,27 @@ def apply(operation: Operation, folded: Folded, now: datetime) -> bool:
     return changed
 
 
-def _admit(
-    task: Task, operation: Operation, heard: Heard, admission: Admission, now: datetime
-) -> tuple[CallOutcome, str]:
-    """Decide, under the task's lock, what the run gets, and write it down once."""
-    body = heard.body or bodies.Body("", bodies.Form.TEXT, 0)
-    outcome, error = _outcome(task, heard, body, admission)
-    calls = Call.objects.using(database.alias())
-    if (
-        outcome is CallOutcome.ACCEPTED
-        and calls.filter(operation=operation, run=admission.run, outcome=CallOutcome.ACCEPTED).exists()
-    ):
-        return outcome, error  # admitted before: a repeated call in the same run
-    call = calls.create(
-        operation=operation,
+def _admit(locked: storing.Locked, heard: Heard, admission: Admission) -> tuple[Call, ContextEntry | None]:
+    """What the run gets, decided under the task's lock: its call, and the entry where the result is admitted."""
+    body = heard.body or bodies.NOTHING
+    outcome, error = _outcome(locked, heard, body, admission)
+    accepted = outcome is CallOutcome.ACCEPTED
+    call = Call(
+        operation=locked.operation,
         run=admission.run,
         outcome=outcome,
         error=bodies.safe(error),
-        admitted_at=now if outcome is CallOutcome.ACCEPTED else None,
-        at=now,
+        admitted_at=locked.now if accepted else None,
+        at=locked.now,
     )
-    if outcome is CallOutcome.ACCEPTED:
-        ContextEntry.objects.using(database.alias()).create(
-            task=task, run=admission.run, call=call, body=body.text, form=body.form, at=now
-        )
-    return outcome, error
+    if not accepted:
+        return call, None
+    task_id = locked.operation.task_id
+    return call, ContextEntry(task_id=task_id, run=admission.run, body=body.text, form=body.form, at=locked.now)
 
 
-def _outcome(task: Task, heard: Heard, body: bodies.Body, admission: Admission) -> tuple[CallOutcome, str]:
-    if task.live_run != admission.run or task.state not in {TaskState.ACTIVE, TaskState.PAUSED}:
+def _outcome(locked: storing.Locked, heard: Heard, body: bodies.Body, admission: Admission) -> tuple[CallOutcome, str]:
+    if locked.live_run != admission.run or locked.task_state not in {TaskState.ACTIVE, TaskState.PAUSED}:
         return CallOutcome.IGNORED, ""
     if heard.claim is not Claim.SUCCEEDED:
         return CallOutcome.FAILED, admission.error or f"The operation ended as {heard.claim}: {body.text[:500]}"
@@ -191,20 +170,25 @@ def _outcome(task: Task, heard: Heard, body: bodies.Body, admission: Admission) 
     return CallOutcome.ACCEPTED, ""
 
 
+def _settled(operation: Operation, call: Call | None) -> Settled:
+    if call is None:
+        return Settled(operation.state)
+    return Settled(operation.state, CallOutcome(call.outcome), call.error)
+
+
 @database.retried
 def admit_replay(operation_id: int, run: int) -> tuple[Settled, Any]:
     """Admit the result of an operation that had succeeded before this run asked for it; nothing is sent."""
     with database.durable():
-        operation = Operation.objects.using(database.alias()).only("task_id").get(pk=operation_id)
-        task = _locked_task(operation.task_id)
-        operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
-        receipts = Receipt.objects.using(database.alias()).filter(operation=operation, claim=Claim.SUCCEEDED)
+        locked = storing.locked(operation_id, with_task=True)
+        receipts = Receipt.objects.using(database.alias()).filter(operation=operation_id, claim=Claim.SUCCEEDED)
         receipt = receipts.exclude(source=Source.ACK).latest("seen_at", "pk")
         body = bodies.Body(receipt.body, bodies.Form(receipt.form), receipt.size, receipt.cut)
         heard = Heard(Claim.SUCCEEDED, Source(receipt.source), receipt.asked_at, ref=receipt.ref, body=body)
-        outcome, error = _admit(task, operation, heard, Admission(run), database.now())
-    wake.announce(operation.task_id)
-    return Settled(operation.state, outcome, error), body.value
+        call, entry = _admit(locked, heard, Admission(run))
+        storing.store(call=call, entry=entry)
+    wake.announce(locked.operation.task_id)
+    return _settled(locked.operation, call), body.value
 
 
 @database.retried
