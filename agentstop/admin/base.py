@@ -11,6 +11,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.db import models, transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -112,6 +113,19 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's cla
         if row is None:
             return "-"
         return format_html('<a href="{}">{}</a>', self.address(f"{row._meta.model_name}_change", row.pk), short(row))
+
+
+def moment(name: str) -> Any:  # the stubs know callables only in lists, Django in fields too
+    """A column of times to the millisecond: Django's own formats end at the minute, and facts are closer together."""
+
+    def show(row: Any) -> str:
+        value = getattr(row, name)
+        if value is None:
+            return "-"
+        return timezone.localtime(value).replace(tzinfo=None).isoformat(" ", "milliseconds")
+
+    show.__name__ = name
+    return admin.display(show, description=name.replace("_", " "), ordering=name)
 
 
 def short(text: object, length: int = IN_LIST) -> str:

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agentstop.admin.base import ReadOnlyAdmin, short
+from agentstop.admin.base import ReadOnlyAdmin, moment, short
 from agentstop.models import Attempt, Call, ContextEntry, Decision, Receipt
 
 BODY = 20_000  # characters of a body that its own page shows
@@ -21,7 +21,17 @@ BODY = 20_000  # characters of a body that its own page shows
 
 @admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
-    list_display = ("at", "verb", "effect", "task_link", "operation_link", "run", "decided_by", "short_reason", "count")
+    list_display = (
+        moment("at"),
+        "verb",
+        "effect",
+        "task_link",
+        "operation_link",
+        "run",
+        "decided_by",
+        "short_reason",
+        "count",
+    )
     list_filter = ("verb", "effect", "at")
     list_select_related = ("task", "operation", "by")
     search_fields = ("task__title", "reason", "policy", "=task__id")
@@ -35,10 +45,10 @@ class DecisionAdmin(ReadOnlyAdmin):
         "policy",
         "reason",
         "cause",
-        "until",
+        moment("until"),
         "detail",
         "count",
-        "at",
+        moment("at"),
     )
 
     @admin.display(description=_("task"), ordering="task")
@@ -72,14 +82,33 @@ class OfOperationAdmin(ReadOnlyAdmin):
 
 @admin.register(Attempt)
 class AttemptAdmin(OfOperationAdmin):
-    list_display = ("passed_at", "verb", "number", "operation_link", "run", "lease_until", "sender")
+    list_display = (moment("passed_at"), "verb", "number", "operation_link", "run", moment("lease_until"), "sender")
     list_filter = ("verb", "passed_at")
-    fields = ("operation", "verb", "number", "run", "passed_at", "lease_until", "settling", "max_age", "sender")
+    fields = (
+        "operation",
+        "verb",
+        "number",
+        "run",
+        moment("passed_at"),
+        moment("lease_until"),
+        "settling",
+        "max_age",
+        "sender",
+    )
 
 
 @admin.register(Receipt)
 class ReceiptAdmin(OfOperationAdmin):
-    list_display = ("seen_at", "claim", "source", "operation_link", "asked_at", "short_ref", "size", "cut")
+    list_display = (
+        moment("seen_at"),
+        "claim",
+        "source",
+        "operation_link",
+        moment("asked_at"),
+        "short_ref",
+        "size",
+        "cut",
+    )
     list_filter = ("claim", "source", "cut", "seen_at")
     list_select_related = ("operation__task", "attempt", "by")
     search_fields = ("=ref", *OfOperationAdmin.search_fields)
@@ -88,9 +117,9 @@ class ReceiptAdmin(OfOperationAdmin):
         "attempt",
         "claim",
         "source",
-        "asked_at",
-        "seen_at",
-        "provider_at",
+        moment("asked_at"),
+        moment("seen_at"),
+        moment("provider_at"),
         "authoritative",
         "by",
         "ref",
@@ -114,9 +143,9 @@ class ReceiptAdmin(OfOperationAdmin):
 
 @admin.register(Call)
 class CallAdmin(OfOperationAdmin):
-    list_display = ("at", "outcome", "operation_link", "run", "admitted_at", "short_error")
+    list_display = (moment("at"), "outcome", "operation_link", "run", moment("admitted_at"), "short_error")
     list_filter = ("outcome", "at")
-    fields = ("operation", "run", "outcome", "error", "admitted_at", "at")
+    fields = ("operation", "run", "outcome", "error", moment("admitted_at"), moment("at"))
 
     @admin.display(description=_("error"))
     def short_error(self, call: Call) -> str:
@@ -125,11 +154,11 @@ class CallAdmin(OfOperationAdmin):
 
 @admin.register(ContextEntry)
 class ContextEntryAdmin(ReadOnlyAdmin):
-    list_display = ("at", "task_link", "run", "operation_link")
+    list_display = (moment("at"), "task_link", "run", "operation_link")
     list_filter = ("at",)
     list_select_related = ("task", "call__operation")
     search_fields = ("task__title", "call__operation__key", "=task__id")
-    fields = ("task", "run", "call", "at", "form", "beginning")
+    fields = ("task", "run", "call", moment("at"), "form", "beginning")
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         return _with_beginning(super().get_queryset(request))

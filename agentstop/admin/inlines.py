@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import database, settle
-from agentstop.admin.base import IN_LIST, ON_PAGE, short
+from agentstop.admin.base import IN_LIST, ON_PAGE, moment, short
 from agentstop.admin.reading import reads_as
 from agentstop.models import Attempt, Call, Decision, Operation, Receipt, Run
 
@@ -58,7 +58,15 @@ class ReadOnlyInline(admin.TabularInline):  # type: ignore[type-arg]
 
 class RunInline(ReadOnlyInline):
     model = Run
-    fields = ("state", "begun_by", "began_at", "ended_at", "seen_at", "halted_at", "short_error")
+    fields = (
+        "state",
+        "begun_by",
+        moment("began_at"),
+        moment("ended_at"),
+        moment("seen_at"),
+        moment("halted_at"),
+        "short_error",
+    )
     select = ("begun_by",)
 
     @admin.display(description=_("error"))
@@ -68,7 +76,7 @@ class RunInline(ReadOnlyInline):
 
 class OperationInline(ReadOnlyInline):
     model = Operation
-    fields = ("reads_as", "state", "state_since", "cancellation", "connector", "attempts", "short_ref")
+    fields = ("reads_as", "state", moment("state_since"), "cancellation", "connector", "attempts", "short_ref")
     select = ("task",)
 
     @admin.display(description=_("reads as"))
@@ -82,7 +90,15 @@ class OperationInline(ReadOnlyInline):
 
 class DecisionInline(ReadOnlyInline):
     model = Decision
-    fields: ClassVar[tuple[str, ...]] = ("at", "decided_by", "run", "short_reason", "count", "until", "detail")
+    fields: ClassVar[tuple[Any, ...]] = (
+        moment("at"),
+        "decided_by",
+        "run",
+        "short_reason",
+        "count",
+        moment("until"),
+        "detail",
+    )
     select = ("by", "operation")
 
     @admin.display(description=_("by"))
@@ -95,17 +111,26 @@ class DecisionInline(ReadOnlyInline):
 
 
 class DecisionOfTaskInline(DecisionInline):
-    fields = ("at", "operation", *DecisionInline.fields[1:])
+    fields = (moment("at"), "operation", *DecisionInline.fields[1:])
 
 
 class AttemptInline(ReadOnlyInline):
     model = Attempt
-    fields = ("run", "passed_at", "lease_until", "settling", "max_age", "sender")
+    fields = ("run", moment("passed_at"), moment("lease_until"), "settling", "max_age", "sender")
 
 
 class ReceiptInline(ReadOnlyInline):
     model = Receipt
-    fields = ("attempt", "asked_at", "seen_at", "short_ref", "beginning", "size", "authoritative", "provider_at")
+    fields = (
+        "attempt",
+        moment("asked_at"),
+        moment("seen_at"),
+        "short_ref",
+        "beginning",
+        "size",
+        "authoritative",
+        moment("provider_at"),
+    )
     select = ("attempt",)
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
@@ -125,7 +150,7 @@ class ReceiptInline(ReadOnlyInline):
 
 class CallInline(ReadOnlyInline):
     model = Call
-    fields = ("run", "outcome", "at", "admitted_at", "short_error")
+    fields = ("run", "outcome", moment("at"), moment("admitted_at"), "short_error")
 
     @admin.display(description=_("error"))
     def short_error(self, call: Call) -> str:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import conf, follow_up, reconcile
-from agentstop.admin.base import ReadOnlyAdmin, Tool, non_atomic, short
+from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic, short
 from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
 from agentstop.admin.reading import reads_as
 from agentstop.exceptions import TaskNotFound
@@ -42,7 +42,7 @@ class OperationAdmin(ReadOnlyAdmin):
         "connector",
         "reads_as",
         "state",
-        "state_since",
+        moment("state_since"),
         "cancellation",
         "attempts",
         "short_ref",
@@ -60,19 +60,19 @@ class OperationAdmin(ReadOnlyAdmin):
         "summary",
         "reads_as",
         "state",
-        "state_since",
+        moment("state_since"),
         "cancellation",
         "contradictory",
         "doubled",
         "ref",
         "idempotency_key",
         "attempts",
-        "lease_until",
-        "resend_until",
-        "due_at",
-        "follow_up_at",
+        moment("lease_until"),
+        moment("resend_until"),
+        moment("due_at"),
+        moment("follow_up_at"),
         "follow_ups",
-        "created_at",
+        moment("created_at"),
     )
     inlines = (AttemptInline, ReceiptInline, DecisionInline, CallInline)
 

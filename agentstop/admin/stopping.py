@@ -21,6 +21,7 @@ from agentstop.stop import StopReport, stop
 
 logger = logging.getLogger(__name__)
 
+KINDS = ("error", "success", "info")  # not stopped, stopped, nothing to stop
 LISTED = 100  # tasks that the confirmation names; the counts are of all
 PAIRS = re.compile(r"\A[0-9]{1,18}:[0-9]{1,9}(?: [0-9]{1,18}:[0-9]{1,9})*\Z")
 
@@ -129,7 +130,7 @@ def _sentences(going: int, stopped: int, finished: int, denied: int, still_open:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one task. `kind`: success, info (nothing to stop) or error, as in Django's messages."""
+    """What became of one task; `kind` is one of KINDS."""
 
     task_id: int
     title: str  # empty where the person may not see the task
@@ -138,9 +139,10 @@ class Answer:
 
 
 def stop_each(pairs: Sequence[tuple[int, int]], by: Any, reason: str) -> list[Answer]:
-    """Stop each task in a commit of its own; whatever one of them answers, the others are stopped too."""
+    """Stop each task in a commit of its own; whatever one answers, the others are stopped too. Failures come first."""
     titles = Task.objects.using(database.alias()).only("title", "owner").in_bulk([task_id for task_id, _ in pairs])
-    return [_stop_one(task_id, run, by, reason, titles.get(task_id)) for task_id, run in pairs]
+    answers = [_stop_one(task_id, run, by, reason, titles.get(task_id)) for task_id, run in pairs]
+    return sorted(answers, key=lambda answer: KINDS.index(answer.kind))
 
 
 def _stop_one(task_id: int, run: int, by: Any, reason: str, task: Task | None) -> Answer:

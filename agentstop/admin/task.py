@@ -12,13 +12,13 @@ from django.db.models import Count, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import permissions
-from agentstop.admin.base import ReadOnlyAdmin, Tool, non_atomic
+from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
 from agentstop.admin.inlines import DecisionOfTaskInline, OperationInline, RunInline
 from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
 from agentstop.models import Operation, Run, ServingLink, Task
@@ -29,7 +29,7 @@ from agentstop.stop import OPEN
 @admin.register(Task)
 class TaskAdmin(ReadOnlyAdmin):
     to_task = ()
-    list_display = ("title", "owner", "state", "state_since", "live_run", "last_run", "open_operations", "created_at")
+    list_display = ("title", "owner", "state", moment("state_since"), "live_run", "open_operations")
     list_filter = ("state", "detached", "created_at")
     list_select_related = ("owner", "stopped_by", "stop_decision", "subject_type", "family")
     date_hierarchy = "created_at"
@@ -37,16 +37,16 @@ class TaskAdmin(ReadOnlyAdmin):
         "title",
         "owner",
         "state",
-        "state_since",
+        moment("state_since"),
         "live_run",
         "last_run",
-        "stopped_at",
+        moment("stopped_at"),
         "stopped_by",
         "stop_reason",
         "subject_type",
         "subject_id",
         "detached",
-        "created_at",
+        moment("created_at"),
     )
     inlines = (RunInline, OperationInline, DecisionOfTaskInline)
     actions = ("stop_tasks",)
@@ -69,6 +69,7 @@ class TaskAdmin(ReadOnlyAdmin):
     def tools(self, request: HttpRequest, obj: Task) -> Iterator[Tool]:
         if obj.state != TaskState.STOPPED and permissions.may(request.user, "stop_task", obj):
             yield Tool(gettext("Stop…"), f"{self.address('task_stop')}?task={obj.pk}")
+        yield from _as_the_owner_reads_it(obj)
         for name, label in (("run", _("Runs")), ("operation", _("Operations")), ("decision", _("Decisions"))):
             yield Tool(str(label), f"{self.address(f'{name}_changelist')}?task__exact={obj.pk}")
 
@@ -118,13 +119,39 @@ class TaskAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, f"admin/agentstop/task/{name}.html", {**shared, **context})
 
 
+def _as_the_owner_reads_it(task: Task) -> Iterator[Tool]:
+    try:
+        yield Tool(gettext("As its owner reads it"), reverse("agentstop:task", args=[task.pk]))
+    except NoReverseMatch:  # the site does not include the pages of agentstop
+        pass
+
+
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    list_display = ("began_at", "task_link", "number", "state", "begun_by", "ended_at", "seen_at", "halted_at")
+    list_display = (
+        moment("began_at"),
+        "task_link",
+        "number",
+        "state",
+        "begun_by",
+        moment("ended_at"),
+        moment("seen_at"),
+        moment("halted_at"),
+    )
     list_filter = ("state", "began_at")
     list_select_related = ("task", "begun_by")
     search_fields = ("task__title", "=task__id")
-    fields = ("task", "number", "state", "begun_by", "began_at", "ended_at", "seen_at", "halted_at", "error")
+    fields = (
+        "task",
+        "number",
+        "state",
+        "begun_by",
+        moment("began_at"),
+        moment("ended_at"),
+        moment("seen_at"),
+        moment("halted_at"),
+        "error",
+    )
 
     @admin.display(description=_("task"), ordering="task")
     def task_link(self, run: Run) -> SafeString | str:
