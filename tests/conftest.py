@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as configured
 from django.contrib.auth.models import Permission, User
 from django.db import connection, connections
 from pytest_django.fixtures import Settings
@@ -28,6 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if BROWSER in item.path.parents:
             item.add_marker("browser")
+
+
+def pytest_unconfigure() -> None:
+    # Where a connection outlived the database, SQLite leaves the files beside it.
+    name = configured.DATABASES["default"].get("TEST", {}).get("NAME")
+    for suffix in ("", "-wal", "-shm") if name else ():
+        Path(name + suffix).unlink(missing_ok=True)
 
 
 @pytest.fixture(autouse=True)
