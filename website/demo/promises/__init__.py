@@ -17,15 +17,16 @@ def keeps(system: System, say: Callable[[str], None]) -> int:
     with system, ExitStack() as open_things:
         os.environ.update(system.environment)
         django.setup()  # only now: it reads where the system is
-        from website.demo.promises import audience, providers, stopping, workers  # noqa: F401  in the order of the show
-        from website.demo.promises.scenes import SCENES, perform
+        from website.demo.promises import audience, providers, stopping, workers
+        from website.demo.promises.scenes import perform, scenes_of
         from website.demo.promises.stage import Stage
 
         stage = Stage(system, open_things)
-        broken = sum(perform(scene, stage, say) for scene in SCENES)
+        scenes = [scene for each in (stopping, providers, audience, workers) for scene in scenes_of(each)]
+        broken = perform(scenes, stage, say)
         if broken:
             for child in system.children.values():
                 say(f"\nThe last lines of the {child.name}:\n" + "\n".join(child.tail))
-    promises = sum(len(scene.promises) for scene in SCENES)
+    promises = sum(len(scene.promises) for scene in scenes)
     say(f"\n{promises - broken} of {promises} kept." if broken else f"\nAll {promises} kept.")
     return 1 if broken else 0

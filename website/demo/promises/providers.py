@@ -40,26 +40,29 @@ def cancel_three_ways(stage: Stage, tell: Tell) -> None:
     )
 
 
-@shows(
-    {
-        "R11 R20": "what is unknown is looked up, and never sent again blindly",
-        "R12": "what provably never left is “not sent”, what may have left is “unknown outcome”",
-    }
-)
+@shows({"R11 R20": "what is unknown is looked up, and never sent again blindly"})
 def answers_get_lost(stage: Stage, tell: Tell) -> None:
     counted = {}
     for topic, switch in (("connection dropped", "drop"), ("response lost", "lose_response")):
         with stage.started(topic, troubles=[switch], point="accepted") as page:
             stage.release("accepted", topic)
-            unknown = page.until("unknown outcome", labelled("report", Label.UNKNOWN))
+            page.until("unknown outcome", labelled("report", Label.UNKNOWN))
             page.until("the agent is done", finished)
             counts = counted[topic] = stage.counts(page.task, "report")
             require((counts["submits"], counts["writes"]) == (1, 1), f"{topic}: the provider counted {counts}")
     told = "; ".join(
-        f"{topic}: unknown, {counts['reads']} look-ups, then completed; the ledger counts 1 request and 1 effect"
+        f"{topic}: unknown outcome, looked up, then completed; the ledger counts 1 request and 1 effect"
         for topic, counts in counted.items()
     )
     tell("R11 R20", told)
+
+
+@shows({"R12": "what provably never left is “not sent”, what may have left is “unknown outcome”"}, alone=True)
+def nobody_listens(stage: Stage, tell: Tell) -> None:
+    with stage.started("dropped", point="accepted", troubles=["drop"]) as page:
+        stage.release("accepted", "dropped")
+        unknown = page.until("unknown outcome", labelled("report", Label.UNKNOWN))
+        stage.ann.stop(page.task)
     port = int(stage.system.sandbox.rpartition(":")[2])
     stage.system.children["sandbox"].end()
     with ExitStack() as away:

@@ -113,4 +113,4 @@ def four_endings(stage: Stage, tell: Tell) -> None:
             stage.ann.stop(page.task)
         stage.release("accepted", "is unknown")
         ends = [page.until(label, labelled("report", label)) for label, page in pages.items()]
-    tell("R17", "; ".join(f"“{seen.evidence('report')}”: {seen.label('report')}" for seen in ends))
+    tell("R17", "; ".join(f"{seen.label('report')} (“{seen.evidence('report')}”)" for seen in ends))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})
+INLINE = frozenset({"a", "abbr", "b", "bdi", "code", "em", "i", "q", "small", "span", "strong", "time"})
 
 
 @dataclass(eq=False)
@@ -54,10 +55,11 @@ class Node:
         for child in self.children:
             if isinstance(child, str):
                 yield child
-            else:
-                yield " "
-                yield from child._words()
-                yield " "
+                continue
+            apart = "" if child.tag in INLINE else " "
+            yield apart
+            yield from child._words()
+            yield apart
 
 
 class _Reader(HTMLParser):

@@ -16,9 +16,9 @@ class Command(agentstop_worker.Command):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--agents", type=int, default=8, help="how many agents work at once (default: 8)")
+        parser.add_argument("--agents", type=int, default=16, help="how many agents work at once (default: 16)")
 
-    def handle(self, *, once: bool, agents: int = 8, **options: Any) -> None:
+    def handle(self, *, once: bool, agents: int = 16, **options: Any) -> None:
         self._agents = agents
         super().handle(once=once, **options)
 
