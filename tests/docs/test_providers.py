@@ -65,9 +65,7 @@ def test_the_capability_record_is_told_field_by_field_with_its_defaults() -> Non
     assert told == {field.name: str(getattr(Capability(), field.name)) for field in dataclasses.fields(Capability)}
 
 
-@pytest.mark.parametrize(
-    ("name", "choices"), [("submit", SubmitIdempotency), ("look_up", LookUp), ("cancel", Cancel)]
-)
+@pytest.mark.parametrize(("name", "choices"), [("submit", SubmitIdempotency), ("look_up", LookUp), ("cancel", Cancel)])
 def test_every_choice_of_the_record_is_explained(name: str, choices: type[SubmitIdempotency]) -> None:
     [row] = [row for row in table(PAGE, "The capability record") if words(row[0]) == [name]]
     assert set(choices) <= set(words(row[2]))
