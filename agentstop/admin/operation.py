@@ -36,17 +36,7 @@ class ConnectorFilter(admin.SimpleListFilter):
 
 @admin.register(Operation)
 class OperationAdmin(ReadOnlyAdmin):
-    list_display = (
-        "name",
-        "task_link",
-        "connector",
-        "reads_as",
-        "state",
-        moment("state_since"),
-        "cancellation",
-        "attempts",
-        "short_ref",
-    )
+    list_display = ("name", "task_link", "reads_as", "state", "cancellation", moment("state_since"))
     list_filter = ("state", "cancellation", ConnectorFilter, "contradictory", "doubled", "created_at")
     list_select_related = ("task", "compensates")
     search_fields = ("key", "=ref", "=idempotency_key", "=id", "action", "task__title")
@@ -87,10 +77,6 @@ class OperationAdmin(ReadOnlyAdmin):
     @admin.display(description=_("reads as"))
     def reads_as(self, operation: Operation) -> str:
         return reads_as(operation)
-
-    @admin.display(description=_("reference"))
-    def short_ref(self, operation: Operation) -> str:
-        return short(operation.ref) or "-"
 
     def tools(self, request: HttpRequest, obj: Operation) -> Iterator[Tool]:
         if obj.attempts and follow_up.can_look_up(obj):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import database, permissions
@@ -21,8 +21,41 @@ from agentstop.stop import StopReport, stop
 
 logger = logging.getLogger(__name__)
 
-KINDS = ("error", "success", "info")  # not stopped, stopped, nothing to stop
 LISTED = 100  # tasks that the confirmation names; the counts are of all
+GOING = ngettext_lazy(
+    "%(count)d task will be stopped. Nothing new will be sent for it.",
+    "%(count)d tasks will be stopped. Nothing new will be sent for them.",
+    "count",
+)
+ASIDE = (
+    ngettext_lazy("%(count)d task is stopped already.", "%(count)d tasks are stopped already.", "count"),
+    ngettext_lazy("%(count)d task has finished already.", "%(count)d tasks have finished already.", "count"),
+    ngettext_lazy(
+        "%(count)d task you may not stop; the try will be recorded.",
+        "%(count)d tasks you may not stop; the try will be recorded.",
+        "count",
+    ),
+)
+STILL_OPEN = ngettext_lazy(
+    "%(count)d operation is open: it has left and may still have its effect. Where its provider can, it is asked to "
+    "cancel.",
+    "%(count)d operations are open: they have left and may still have their effect. Where their providers can, they "
+    "are asked to cancel.",
+    "count",
+)
+HAVE_LEFT = ngettext_lazy(
+    "%(count)d operation has left and may still have its effect.",
+    "%(count)d operations have left and may still have their effect.",
+    "count",
+)
+NEVER_SENT = ngettext_lazy(
+    "%(count)d was listed and will not be sent.", "%(count)d were listed and will not be sent.", "count"
+)
+ANSWERED = {
+    "error": ngettext_lazy("%(count)d task not stopped", "%(count)d tasks not stopped", "count"),
+    "success": ngettext_lazy("%(count)d task stopped", "%(count)d tasks stopped", "count"),
+    "info": ngettext_lazy("%(count)d had nothing to stop", "%(count)d had nothing to stop", "count"),
+}
 PAIRS = re.compile(r"\A[0-9]{1,18}:[0-9]{1,9}(?: [0-9]{1,18}:[0-9]{1,9})*\Z")
 
 
@@ -88,49 +121,18 @@ class Choice:
 
 
 def _sentences(going: int, stopped: int, finished: int, denied: int, still_open: int) -> list[str]:
-    said = [
-        ngettext(
-            "%(count)d task will be stopped. Nothing new will be sent for it.",
-            "%(count)d tasks will be stopped. Nothing new will be sent for them.",
-            going,
-        )
-        % {"count": going}
-    ]
-    if stopped:
-        said.append(
-            ngettext("%(count)d task is stopped already.", "%(count)d tasks are stopped already.", stopped)
-            % {"count": stopped}
-        )
-    if finished:
-        said.append(
-            ngettext("%(count)d task has finished already.", "%(count)d tasks have finished already.", finished)
-            % {"count": finished}
-        )
-    if denied:
-        said.append(
-            ngettext(
-                "%(count)d task you may not stop; the try will be recorded.",
-                "%(count)d tasks you may not stop; the try will be recorded.",
-                denied,
-            )
-            % {"count": denied}
-        )
-    said.append(
-        ngettext(
-            "%(count)d operation is open: it has left and may still have its effect. Where its provider can, it is "
-            "asked to cancel.",
-            "%(count)d operations are open: they have left and may still have their effect. Where their providers "
-            "can, they are asked to cancel.",
-            still_open,
-        )
-        % {"count": still_open}
-    )
-    return said
+    said = [_count(GOING, going) if going else gettext("No task will be stopped.")]
+    said += [_count(text, number) for text, number in zip(ASIDE, (stopped, finished, denied), strict=True) if number]
+    return [*said, _count(STILL_OPEN, still_open) if still_open else gettext("No operation is open.")]
+
+
+def _count(text: Any, number: int) -> str:
+    return str(text % {"count": number})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one task; `kind` is one of KINDS."""
+    """What became of one task; `kind` is a key of ANSWERED."""
 
     task_id: int
     title: str  # empty where the person may not see the task
@@ -142,7 +144,7 @@ def stop_each(pairs: Sequence[tuple[int, int]], by: Any, reason: str) -> list[An
     """Stop each task in a commit of its own; whatever one answers, the others are stopped too. Failures come first."""
     titles = Task.objects.using(database.alias()).only("title", "owner").in_bulk([task_id for task_id, _ in pairs])
     answers = [_stop_one(task_id, run, by, reason, titles.get(task_id)) for task_id, run in pairs]
-    return sorted(answers, key=lambda answer: KINDS.index(answer.kind))
+    return sorted(answers, key=lambda answer: list(ANSWERED).index(answer.kind))
 
 
 def _stop_one(task_id: int, run: int, by: Any, reason: str, task: Task | None) -> Answer:
@@ -170,30 +172,13 @@ def _told(report: StopReport) -> list[str]:
     }[report.why]
     told = [first]
     if report.open:
-        count = len(report.open)
-        told.append(
-            ngettext(
-                "%(count)d operation has left and may still have its effect.",
-                "%(count)d operations have left and may still have their effect.",
-                count,
-            )
-            % {"count": count}
-        )
+        told.append(_count(HAVE_LEFT, len(report.open)))
     if report.never_sent and report.why != "newer_run":
-        count = len(report.never_sent)
-        told.append(
-            ngettext("%(count)d was listed and will not be sent.", "%(count)d were listed and will not be sent.", count)
-            % {"count": count}
-        )
+        told.append(_count(NEVER_SENT, len(report.never_sent)))
     return told
 
 
 def answer_counts(answers: Sequence[Answer]) -> list[str]:
     """How many went which way, for the top of the page."""
     kinds = Counter(answer.kind for answer in answers)
-    texts = (
-        ("success", ngettext("%(count)d task stopped", "%(count)d tasks stopped", kinds["success"])),
-        ("info", ngettext("%(count)d had nothing to stop", "%(count)d had nothing to stop", kinds["info"])),
-        ("error", ngettext("%(count)d not stopped", "%(count)d not stopped", kinds["error"])),
-    )
-    return [text % {"count": kinds[kind]} for kind, text in texts if kinds[kind]]
+    return [_count(text, kinds[kind]) for kind, text in ANSWERED.items() if kinds[kind]]
