@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max
+from django.db.models import BigIntegerField, Count, F, Max
 from django.db.models.functions import Left
 
 from agentstop import connectors, database
@@ -27,8 +28,9 @@ HEAD = 2000  # characters of a result that are looked at for an address
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The beginning of what a provider gave back."""
+    """The beginning of what a provider said when it ended."""
 
+    claim: Claim
     head: str
     form: Form
     whole: bool
@@ -103,15 +105,23 @@ class Account:
 
 def load(task_id: int) -> Account | None:
     """The account of a task, or None where there is no such task."""
+    return next(iter(load_all([task_id])), None)
+
+
+def load_all(task_ids: Sequence[int]) -> list[Account]:
+    """The accounts of those of these tasks that there are, in their order, in as many queries as one takes."""
     using = database.alias()
     people = ("owner", "stopped_by", "stop_decision")
-    task = Task.objects.using(using).select_related(*people).filter(pk=task_id).first()
-    if task is None:
-        return None
-    run = Run.objects.using(using).filter(task=task, number=task.last_run).first()
-    rows = list(Operation.objects.using(using).filter(task=task).order_by("pk"))
+    possible = [pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT]  # a database refuses to look for more
+    tasks = Task.objects.using(using).select_related(*people).in_bulk(possible)
+    last = Run.objects.using(using).filter(task__in=tasks, number=F("task__last_run"))
+    runs = {run.task_id: run for run in last}
+    rows = list(Operation.objects.using(using).filter(task__in=tasks).order_by("pk"))
     now = database.now()
-    return Account(task, run, tuple(_known(rows, now)), now)
+    known: dict[int, list[Known]] = defaultdict(list)
+    for each in _known(rows, now):
+        known[each.row.task_id].append(each)
+    return [Account(tasks[pk], runs.get(pk), tuple(known[pk]), now) for pk in task_ids if pk in tasks]
 
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
@@ -139,11 +149,12 @@ def _refusals(rows: Sequence[Operation]) -> Mapping[int, str]:
 
 
 def _results(rows: Sequence[Operation]) -> Mapping[int, Result]:
-    """The last result of each of them; only its beginning is read, since a result may be large."""
-    receipts = Receipt.objects.using(database.alias()).filter(operation__in=rows, claim=Claim.SUCCEEDED)
+    """The last word of each of them that ended; only its beginning is read, since a result may be large."""
+    ended = [Claim.SUCCEEDED, Claim.FAILED, Claim.REFUSED]
+    receipts = Receipt.objects.using(database.alias()).filter(operation__in=rows, claim__in=ended)
     heads = receipts.annotate(head=Left("body", HEAD + 1)).order_by("seen_at", "pk")
-    found = heads.values_list("operation_id", "head", "form")
-    return {pk: Result(head[:HEAD], Form(form), len(head) <= HEAD) for pk, head, form in found}
+    found = heads.values_list("operation_id", "claim", "head", "form")
+    return {pk: Result(Claim(claim), head[:HEAD], Form(form), len(head) <= HEAD) for pk, claim, head, form in found}
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,9 +19,10 @@ from agentstop.bodies import Form
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Task
 from agentstop.sentences import Label
-from agentstop.states import Cancellation, OperationState, RunState, TaskState
+from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
 from agentstop.wording import AgentLine, Reading, Situation
 
+ANSWER = 300  # characters of a failure's answer that are shown
 OPEN = frozenset({OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN})
 
 
@@ -39,6 +41,7 @@ class OperationReport:
     cancellation: Cancellation
     reading: Reading
     link: str  # the http(s) address of what was made; empty where none is known
+    answer: str  # the beginning of what the provider said when it failed
     can_look_up: bool  # asking the provider now can tell more
 
 
@@ -95,6 +98,11 @@ def load(task_id: int, user: Any) -> tuple[TaskReport, Role]:
     if found is None or not permissions.may(user, "view_task", found.task):
         raise TaskNotFound(f"There is no task {task_id} for you. Check the address, or ask its owner.")
     return tell(found), Role.of(user, found.task)
+
+
+def load_all(tasks: Sequence[Task], user: Any) -> list[tuple[TaskReport, Role]]:
+    """The reports of tasks that this user may see, in their order, in as many queries as one takes: for lists."""
+    return [(tell(found), Role.of(user, found.task)) for found in account.load_all([task.pk for task in tasks])]
 
 
 def tell(found: Account) -> TaskReport:
@@ -194,8 +202,17 @@ def _operation(known: Known, task: Task) -> OperationReport:
         cancellation=folded.cancellation,
         reading=wording.read(situation),
         link=_link(known.result, row.ref) if folded.state is OperationState.SUCCEEDED else "",
+        answer=_said(known.result) if folded.state is OperationState.FAILED else "",
         can_look_up=situation.can_look_up and folded.state in (OperationState.ACCEPTED, OperationState.UNKNOWN),
     )
+
+
+def _said(result: Result | None) -> str:
+    """What the provider said about a failure, short enough to stand in a line."""
+    if result is None or result.claim is Claim.SUCCEEDED:
+        return ""
+    text = " ".join(result.head.split())
+    return text if len(text) <= ANSWER else text[: ANSWER - 1] + "…"
 
 
 def _link(result: Result | None, ref: str) -> str:
@@ -204,7 +221,7 @@ def _link(result: Result | None, ref: str) -> str:
 
 
 def _told(result: Result | None) -> tuple[Any, ...]:
-    if result is None or not result.whole:
+    if result is None or result.claim is not Claim.SUCCEEDED or not result.whole:
         return ()
     if result.form is not Form.JSON:
         return (result.head.strip(),)

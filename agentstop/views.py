@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods
 
-from agentstop import panel, reconcile, report, sentences, stop
+from agentstop import panel, permissions, reconcile, report, sentences, stop
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Operation
 from agentstop.stop import StopReport
@@ -67,7 +67,7 @@ def fragment(request: HttpRequest, task: int) -> HttpResponse:
 def press_stop(request: HttpRequest, task: int) -> HttpResponse:
     """Stop the task that was shown: `run` is the number of the run that the page saw."""
     number = request.POST.get("run", "")
-    if not number.isascii() or not number.isdigit() or len(number) > 9:
+    if not _is_number(number, 9):
         return HttpResponseBadRequest("run must be the number of the run that the page showed.")
     done = stop.stop(task, by=request.user, reason=request.POST.get("reason", "")[:REASON], run=int(number))
     return _answer(request, task, _said(done, task, request.user))
@@ -76,12 +76,17 @@ def press_stop(request: HttpRequest, task: int) -> HttpResponse:
 @_address("POST")
 def look_up(request: HttpRequest, task: int) -> HttpResponse:
     """Have the provider of one operation asked now."""
+    permissions.get_visible(request.user, task)
     number = request.POST.get("operation", "")
-    known = Operation.objects.filter(task_id=task, pk=number) if number.isascii() and number.isdigit() else None
-    if known is None or not known.exists():
+    if not _is_number(number, 18) or not Operation.objects.filter(task=task, pk=int(number)).exists():
         raise TaskNotFound(f"There is no operation {number!r} of task {task} for you.")
     possible = reconcile.look_up_now(int(number), by=request.user)
     return _answer(request, task, gettext(sentences.ASKED_NOW if possible else sentences.NOT_ASKED))
+
+
+def _is_number(text: str, digits: int) -> bool:
+    """Whether it is one, and small enough for its column."""
+    return text.isascii() and text.isdigit() and len(text) <= digits
 
 
 def _said(done: StopReport, task: int, user: Any) -> str:

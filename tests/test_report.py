@@ -1,0 +1,236 @@
+"""What is told of a task: truthful, complete, safe to show, and read in a constant number of queries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agentstop import account, facts, lifecycle, report
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Operation, Run, Task
+from agentstop.report import OperationReport, TaskReport
+from agentstop.runs import begin
+from agentstop.sentences import Label
+from agentstop.states import OperationState, TaskState
+from agentstop.stop import stop
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+QUERIES = 12
+
+
+def told(task: int) -> TaskReport:
+    found = account.load(task)
+    assert found is not None
+    return report.tell(found)
+
+
+def the_one(task: int) -> OperationReport:
+    [operation] = told(task).operations
+    return operation
+
+
+def succeed_with(ann: User, result: Any, key: str = "k") -> OperationReport:
+    run = begin("Report", owner=ann)
+    run.call("file.upload", {"path": "/a"}, connector="tools", key=key, send=lambda op: result)
+    return the_one(run.task_id)
+
+
+def test_a_stopped_task_tells_who_when_and_why(ann: User, olga: User) -> None:
+    run = begin("Report", owner=ann)
+    stop(run.task_id, by=olga, reason="wrong quarter")
+    found = told(run.task_id)
+    task = Task.objects.get(pk=run.task_id)
+    assert (found.state, found.name, found.stoppable) == (TaskState.STOPPED, "stopped", False)
+    assert found.stop is not None
+    assert (found.stop.by, found.stop.at, found.stop.reason) == ("olga", task.stopped_at, "wrong quarter")
+    assert found.summary == "Stopped. Nothing new will be sent. No operations."
+
+
+def test_a_person_is_called_by_their_full_name(ann: User) -> None:
+    ann.first_name, ann.last_name = "Ann", "Achebe"
+    assert (report.name_of(ann), report.name_of(None)) == ("Ann Achebe", "")
+
+
+def test_a_stop_by_policy_names_the_policy(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    stop(run.task_id, policy="budget spent")
+    found = told(run.task_id)
+    assert found.stop is not None
+    assert found.stop.by == "budget spent"
+
+
+def test_a_task_without_a_run_can_be_stopped_and_has_no_agent(ann: User) -> None:
+    found = told(lifecycle.create("Queued", owner=ann).pk)
+    assert (found.run, found.stoppable, found.agent.text) == (0, True, "No agent has started.")
+
+
+def test_an_agent_that_said_that_it_halted_is_told_to_have(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    stop(run.task_id, by=ann)
+    assert told(run.task_id).agent.text == "The agent has not been heard of since the stop."
+    run.halted()
+    assert told(run.task_id).agent.text == "The agent has halted."
+
+
+def test_an_agent_is_silent_only_after_a_while_without_any_sign(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    assert told(run.task_id).agent.text == "The agent is running."
+    Run.objects.filter(task_id=run.task_id).update(
+        seen_at=timezone.now() - timedelta(hours=1), began_at=timezone.now() - timedelta(hours=2)
+    )
+    assert "not been heard of for a while" in told(run.task_id).agent.text
+    run.call("file.upload", connector="tools", key="k", send=lambda op: "done")
+    assert told(run.task_id).agent.text == "The agent is running."
+
+
+def test_each_operation_tells_its_label_evidence_and_request(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    run.call("file.upload", {"path": "/a", "token": "x"}, connector="tools", key="up", send=lambda op: "done")
+    run.call("chat.post", connector="tools", key="post", send=lambda op: 1 / 0)
+    run.prepare("mail.send", connector="tools", key="mail")
+    stop(run.task_id, by=ann)
+    up, post, mail = told(run.task_id).operations
+    assert (up.action, up.key, up.connector, up.summary) == (
+        "file.upload",
+        "up",
+        "tools",
+        '{"path": "/a", "token": "•••"}',
+    )
+    assert [each.reading.label for each in (up, post, mail)] == [Label.COMPLETED_BEFORE, Label.UNKNOWN, Label.NOT_SENT]
+    assert "answered before Stop was pressed" in up.reading.evidence
+    assert "cannot be asked" in post.reading.limit
+    assert told(run.task_id).summary.endswith("1 completed before cancellation · 1 unknown outcome · 1 not sent")
+
+
+def test_a_refused_operation_says_why(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    stop(run.task_id, by=ann)
+    run.call("file.upload", connector="tools", key="late", send=lambda op: "done")
+    assert the_one(run.task_id).reading.evidence == "Refused before it was sent: the task was stopped."
+
+
+@pytest.mark.parametrize(
+    ("result", "link"),
+    [
+        ({"url": "https://files.example/q3.pdf"}, "https://files.example/q3.pdf"),
+        ({"href": "http://files.example/q3"}, "http://files.example/q3"),
+        ("https://files.example/plain", "https://files.example/plain"),
+        ({"url": "javascript:alert(1)"}, ""),
+        ({"url": "JAVASCRIPT:alert(1)", "href": "data:text/html,x"}, ""),
+        ({"url": "java\nscript:alert(1)"}, ""),
+        ({"url": " https://files.example/ "}, ""),
+        ({"url": "https://good.example@evil.example/"}, ""),
+        ({"url": "https://"}, ""),
+        ({"url": "https://[broken"}, ""),
+        ({"url": "https://files.example/\u202efdp.exe"}, ""),
+        ({"url": ["https://files.example/"]}, ""),
+        ({"url": "https://files.example/" + "x" * 2000}, ""),
+        ("see https://files.example/ for more", ""),
+        (["https://files.example/"], ""),
+        (None, ""),
+        (object(), ""),
+    ],
+)
+def test_a_link_is_a_plain_web_address_or_there_is_none(ann: User, result: Any, link: str) -> None:
+    assert succeed_with(ann, result).link == link
+
+
+def test_a_failure_shows_the_beginning_of_what_the_provider_said(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    with run.dispatch("file.upload", connector="tools", key="k") as op:
+        op.failed("quota\x00 <b>exceeded</b> " + "x" * 1000)
+    found = told(run.task_id)
+    [operation] = found.operations
+    assert operation.answer.startswith("quota\N{REPLACEMENT CHARACTER} <b>exceeded</b> xxx")
+    assert len(operation.answer) == report.ANSWER
+    assert found.failures == "Failed: file.upload."
+
+
+def test_look_ups_that_nobody_does_are_told_of(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    run.prepare("file.upload", connector="tools", key="k")
+    assert told(run.task_id).overdue == 0
+    Operation.objects.update(follow_up_at=timezone.now() - timedelta(hours=1))
+    assert told(run.task_id).overdue == 1
+
+
+def test_a_finished_task_can_be_stopped_only_while_something_of_it_may_go_on(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    with run.dispatch("file.upload", connector="tools", key="k") as op:
+        op.accepted(ref="r")
+    run.finish()
+    assert told(run.task_id).stoppable
+    stop(run.task_id, by=ann)
+    assert not told(run.task_id).stoppable
+
+
+def test_equal_words_have_equal_digests_and_others_have_not(ann: User) -> None:
+    run = begin("Report", owner=ann)
+    first = told(run.task_id)
+    assert told(run.task_id).digest == first.digest
+    assert told(run.task_id) == first
+    stop(run.task_id, by=ann)
+    assert told(run.task_id).digest != first.digest
+
+
+def test_a_stranger_is_told_nothing(ann: User, ben: User) -> None:
+    task = lifecycle.create("Report", owner=ann)
+    for unknown in (task.pk, task.pk + 1000, 10**30, 0):
+        with pytest.raises(TaskNotFound):
+            report.load(unknown, ben)
+
+
+def test_the_role_says_whether_this_user_may_stop_it(ann: User, olga: User) -> None:
+    task = lifecycle.create("Report", owner=ann)
+    assert report.load(task.pk, ann)[1].may_stop
+    olga.user_permissions.remove(*olga.user_permissions.filter(codename="stop_task"))
+    assert not report.load(task.pk, User.objects.get(pk=olga.pk))[1].may_stop
+
+
+def fill(task: Task, many: int) -> None:
+    now = timezone.now()
+    Operation.objects.bulk_create(
+        Operation(
+            task=task,
+            key=f"k{number}",
+            connector="tools",
+            action="file.upload",
+            digest="",
+            state=OperationState.PREPARED,
+            state_since=now,
+            folded_at=now,
+            due_at=now,  # each is folded anew
+            created_at=now,
+        )
+        for number in range(many)
+    )
+
+
+def test_a_thousand_operations_take_hardly_more_queries_than_one(ann: User) -> None:
+    counts = []
+    for many in (1, 1000):
+        task = lifecycle.create(f"{many}", owner=ann)
+        fill(task, many)
+        with CaptureQueriesContext(connection) as queries:
+            assert len(report.load(task.pk, ann)[0].operations) == many
+        counts.append(len(queries))
+    assert counts[1] <= QUERIES
+    assert counts[1] - counts[0] <= 1000 // facts.BATCH - 1  # facts are read so many operations at a time
+
+
+def test_a_list_takes_as_many_queries_as_one_task(ann: User) -> None:
+    tasks = [lifecycle.create(f"{number}", owner=ann) for number in range(20)]
+    for task in tasks:
+        fill(task, 3)
+    with CaptureQueriesContext(connection) as queries:
+        reports = report.load_all(tasks, ann)
+    assert [found.id for found, _ in reports] == [task.pk for task in tasks]
+    assert all(len(found.operations) == 3 for found, _ in reports)
+    assert len(queries) <= QUERIES
