@@ -1,4 +1,4 @@
-"""Every Python block of the documents runs, on the test's database and against a real provider, and prints what it says."""
+"""Every Python block of the documents runs, on a real database against a real provider, and prints what it says."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_blocks_of_the_readme_that_are_marked_as_runnable_run(walk: Walk) ->
 
 def test_a_block_that_prints_something_else_is_found_out() -> None:
     block = Block(README, 1, "python", (), "", "print(1)\n", "2\n")
-    with pytest.raises(Wrong, match="README.md:1 printed"):
+    with pytest.raises(Wrong, match=r"README\.md:1 printed"):
         Walk("").run([block])
 
 

@@ -137,7 +137,7 @@ def test_the_table_of_evidence_is_what_the_fold_says_of_one_receipt() -> None:
         [claim] = words(row[0])
         told = dict(zip(Source, row[1:], strict=True))
         assert {source: one_receipt(claim, source) for source in Source} == {
-            source: "unknown" if cell == "–" else cell for source, cell in told.items()
+            source: "unknown" if cell == "-" else cell for source, cell in told.items()
         }, claim
 
 

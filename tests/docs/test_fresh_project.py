@@ -28,8 +28,8 @@ def test_the_quickstart_works_in_a_fresh_project(tmp_path: Path, sandbox_process
             written.write_text(existing + "\n" + block.text.replace(SANDBOX, sandbox_process.address))
     succeeds(tmp_path, environment, "manage.py", "migrate")
     succeeds(tmp_path, environment, "manage.py", "check", "--fail-level", "WARNING")
-    succeeds(tmp_path, environment, "-c", "import mysite.asgi")
     succeeds(tmp_path, environment, "-m", "tests.docs.walk", str(QUICKSTART), sandbox_process.address)
+    succeeds(tmp_path, environment, "-m", "tests.docs.look")
 
 
 def succeeds(folder: Path, environment: Mapping[str, str], *arguments: str) -> None:
