@@ -47,6 +47,7 @@ def ids(messages: list[CheckMessage]) -> list[str]:
     return [str(message.id) for message in messages]
 
 
+@pytest.mark.django_db  # from Django 6.1 on all checks include those of the database
 def test_the_settings_of_the_tests_are_clean() -> None:
     ours = [message for message in run_checks() if str(message.id).startswith("agentstop.")]
     assert ours == []
@@ -57,6 +58,7 @@ def test_the_database_of_the_tests_is_clean() -> None:
     assert checks.check_server(databases=["default"]) == []
 
 
+@pytest.mark.django_db
 def test_the_command_refuses_an_error(settings: Settings) -> None:
     settings.AGENTSTOP_MAY = "nowhere.rule"
     with pytest.raises(SystemCheckError, match=r"agentstop\.E006"):
