@@ -112,7 +112,7 @@ class Agents:
     def _outcome(self, job: Job) -> str:
         """Run the agent; how the job ended, in words."""
         try:
-            run = _run_for(job)
+            run = run_for(job)
             with self._lock:
                 self._working[threading.current_thread()] = (job, run)
             if self._ending.is_set():
@@ -126,7 +126,7 @@ class Agents:
         return "finished"
 
 
-def _run_for(job: Job) -> Run:
+def run_for(job: Job) -> Run:
     """The run that a person began, or a new one; a Refused where the task was stopped, or the run is over.
 
     A job whose worker died gets a new run, which supersedes the one that was left behind.

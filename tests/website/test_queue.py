@@ -1,0 +1,146 @@
+"""The demo's queue and agents: at least once, and never against a stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agentstop import lifecycle, reconcile, wake
+from agentstop.exceptions import Stopped, Superseded
+from agentstop.models import Operation, Task
+from agentstop.runs import Run
+from agentstop.stop import stop
+from agentstop.testing.sandbox.client import SandboxClient
+from tests.conftest import HANG_GUARD, InThread
+from website.demo import agent, queue
+from website.demo.agents import Agents, run_for
+from website.demo.models import Job, JobState
+
+WISHES: dict[str, Any] = {"topic": "figures", "channel": "#team", "pace": 0.0, "troubled": "report", "troubles": []}
+
+
+def expire(job: Job) -> None:
+    """Its worker was not heard of in time."""
+    Job.objects.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def test_a_job_is_taken_once_until_its_lease_is_over(ann: User) -> None:
+    job = queue.enqueue(ann, WISHES)
+    assert queue.take("one") == job
+    assert queue.take("two") is None
+    expire(job)
+    assert queue.take("two") == job
+
+
+def test_a_worker_that_lost_its_job_cannot_keep_it(ann: User) -> None:
+    job = queue.enqueue(ann, WISHES)
+    queue.take("one")
+    expire(job)
+    queue.take("two")
+    Job.objects.filter(pk=job.pk).update(lease_until=timezone.now())
+    queue.renew("one", [job.pk])
+    assert Job.objects.get(pk=job.pk).lease_until < timezone.now()  # type: ignore[operator]
+
+
+def test_a_task_stopped_in_the_queue_is_never_begun(ann: User) -> None:
+    job = queue.enqueue(ann, WISHES)
+    stop(job.task_id, by=ann)
+    taken = queue.take("one")
+    assert taken is not None
+    with pytest.raises(Stopped):
+        run_for(taken)
+    assert Task.objects.get(pk=job.task_id).state == "stopped"
+
+
+def test_a_job_whose_worker_died_gets_a_new_run(ann: User) -> None:
+    job = queue.enqueue(ann, WISHES)
+    first = run_for(queue.take("one"))  # type: ignore[arg-type]
+    expire(job)
+    second = run_for(queue.take("two"))  # type: ignore[arg-type]
+    assert (first.number, second.number) == (1, 2)
+    with pytest.raises(Superseded):
+        first.check()
+
+
+def test_a_job_whose_worker_died_is_not_begun_again_after_a_stop(ann: User) -> None:
+    job = queue.enqueue(ann, WISHES)
+    run_for(queue.take("one"))  # type: ignore[arg-type]
+    stop(job.task_id, by=ann)
+    expire(job)
+    with pytest.raises(Stopped):
+        run_for(queue.take("two"))  # type: ignore[arg-type]
+    assert Task.objects.get(pk=job.task_id).last_run == 1
+
+
+def test_a_second_stop_counts_for_a_run_that_was_begun_again_and_still_waits(ann: User) -> None:
+    task = lifecycle.create("figures", owner=ann)
+    stop(task, by=ann)
+    task.refresh_from_db()
+    queue.enqueue_again(task, ann, WISHES)
+    stop(task, by=ann)
+    with pytest.raises(Stopped):
+        run_for(queue.take("one"))  # type: ignore[arg-type]
+
+
+def test_the_agent_does_its_steps_and_its_run_is_finished(ann: User, sandbox: SandboxClient) -> None:
+    job = queue.enqueue(ann, WISHES)
+    run = run_for(queue.take("one"))  # type: ignore[arg-type]
+    agent.work(job, run)
+    assert Task.objects.get(pk=job.task_id).state == "finished"
+    assert job.outcomes == {"report": "accepted", "upload": "accepted", "notify": "accepted"}
+    assert sandbox.writes(task=f"task {job.task_id}") == 3
+
+
+def test_the_agent_waits_for_an_unknown_outcome_instead_of_sending_again(ann: User, sandbox: SandboxClient) -> None:
+    job = queue.enqueue(ann, WISHES | {"troubles": ["lose_response"]})
+    with Agents(2):
+        wait_until_over(job)
+    assert Task.objects.get(pk=job.task_id).state == "finished"
+    [report] = Operation.objects.filter(task=job.task_id, action="report.create")
+    assert sandbox.counts(str(report.idempotency_key))["submits"] == 1
+
+
+def test_ending_the_worker_ends_its_agents_and_says_so(ann: User, sandbox: SandboxClient) -> None:
+    sandbox.hold("accepted", "figures")
+    job = queue.enqueue(ann, WISHES)
+    with Agents(2):
+        sandbox.wait("accepted", "figures")
+    job.refresh_from_db()
+    task = Task.objects.get(pk=job.task_id)
+    assert (job.state, task.state) == (JobState.OVER, "finished")
+    assert "worker was ended" in task.runs.get().error
+    sandbox.release("accepted", "figures")
+
+
+def test_a_stop_frees_the_agent_while_the_provider_works(
+    ann: User, sandbox: SandboxClient, in_thread: InThread
+) -> None:
+    sandbox.hold("accepted", "figures")
+    job = queue.enqueue(ann, WISHES)
+    run = Run(job.task_id, run_for(queue.take("one")).number)  # type: ignore[arg-type]
+    working = in_thread(pytest.raises, Stopped, agent.work, job, run)
+    sandbox.wait("accepted", "figures")
+    stop(job.task_id, by=ann)
+    working.result(HANG_GUARD)
+    assert job.outcomes == {"report": "ignored"}
+    assert sandbox.writes(task=f"task {job.task_id}") == 0
+    sandbox.release("accepted", "figures")
+
+
+def wait_until_over(job: Job) -> None:
+    """Follow up what is unknown, as a worker does beside its agents; each turn looks whether the job has ended."""
+    woken = threading.Event()
+    forget = wake.subscribe(lambda tasks, over: woken.set())
+    deadline = time.monotonic() + HANG_GUARD
+    while Job.objects.get(pk=job.pk).state != JobState.OVER:
+        assert time.monotonic() < deadline, "the job never ended"
+        reconcile.work()
+        woken.wait(0.2)
+        woken.clear()
+    forget()
