@@ -37,6 +37,27 @@ def is_postgresql() -> bool:
     return connection().vendor == "postgresql"
 
 
+def close_spent_connections() -> None:
+    """In a thread of our own: close what is broken, of age, or lent by a pool.
+
+    CONN_MAX_AGE = 0 closes at the end of a request; here is none, and a new connection costs more than most receipts.
+    """
+    for conn in connections.all(initialized_only=True):
+        if conn.settings_dict["OPTIONS"].get("pool"):
+            conn.close()
+        elif conn.settings_dict["CONN_MAX_AGE"] != 0 or _spoilt(conn):
+            conn.close_if_unusable_or_obsolete()
+
+
+def _spoilt(conn: BaseDatabaseWrapper) -> bool:
+    return conn.errors_occurred or conn.autocommit != conn.settings_dict["AUTOCOMMIT"]
+
+
+def has_connections() -> bool:
+    """Whether this thread holds an open one."""
+    return any(conn.connection is not None for conn in connections.all(initialized_only=True))
+
+
 def now() -> datetime:
     """The database's clock at this moment (not at the start of the transaction)."""
     if not is_postgresql():

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from django.db import close_old_connections, connections
 
+from agentstop import database
+
 R = TypeVar("R")
 
 _Job = tuple[Future[Any], contextvars.Context, Callable[[], Any]]
@@ -19,13 +21,15 @@ _Job = tuple[Future[Any], contextvars.Context, Callable[[], Any]]
 class Pool:
     """Runs functions on at most `size` threads, each with database connections of its own.
 
+    `keep`: seconds for which a thread with nothing to do keeps them; without it they are closed as after a request.
     Not a ThreadPoolExecutor: that refuses work once the interpreter begins to exit, which is when the last receipts
     are written.
     """
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int, *, keep: float | None = None) -> None:
         self.name = name
         self.size = size
+        self.keep = keep
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -57,18 +61,29 @@ class Pool:
                 thread.join(timeout)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            _run(*job)
+        tidy = close_old_connections if self.keep is None else database.close_spent_connections
+        while (job := self._next()) is not None:
+            _run(*job, tidy)
             del job
             with self._lock:
                 self._free += 1
         connections.close_all()
 
+    def _next(self) -> _Job | None:
+        if self.keep is not None and database.has_connections():
+            try:
+                return self._jobs.get(timeout=self.keep)
+            except queue.Empty:
+                connections.close_all()
+        return self._jobs.get()
 
-def _run(future: Future[Any], context: contextvars.Context, function: Callable[[], Any]) -> None:
+
+def _run(
+    future: Future[Any], context: contextvars.Context, function: Callable[[], Any], tidy: Callable[[], None]
+) -> None:
     if not future.set_running_or_notify_cancel():
         return
-    context.run(close_old_connections)
+    context.run(tidy)
     try:
         result = context.run(function)
     except BaseException as error:
@@ -76,4 +91,4 @@ def _run(future: Future[Any], context: contextvars.Context, function: Callable[[
     else:
         future.set_result(result)
     finally:
-        context.run(close_old_connections)
+        context.run(tidy)

@@ -26,6 +26,7 @@ R = TypeVar("R")
 
 DOMAIN_THREADS = 8  # each holds a database connection while it works
 BLOCKING_THREADS = 32
+KEEP = 5.0  # seconds for which an idle domain thread keeps its connection
 
 
 class Sender:
@@ -33,7 +34,7 @@ class Sender:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.domain = Pool("agentstop-db", DOMAIN_THREADS)
+        self.domain = Pool("agentstop-db", DOMAIN_THREADS, keep=KEEP)
         self.blocking = Pool("agentstop-send", BLOCKING_THREADS)
         self.loop = asyncio.new_event_loop()
         self._open: set[asyncio.Task[Any]] = set()

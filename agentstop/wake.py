@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.db import close_old_connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from agentstop import conf, database
@@ -212,7 +211,7 @@ class Teller:
 
     def _pass_on(self, task_ids: list[int]) -> None:
         try:
-            close_old_connections()
+            database.close_spent_connections()
             for start in range(0, len(task_ids), 500):  # a payload holds less than 8,000 bytes
                 notify_on_commit(task_ids[start : start + 500], over=False)
         except Exception:
