@@ -1,14 +1,17 @@
-"""The websocket of one task's panel: pieces of HTML go out, and nothing that comes in is used."""
+"""The websockets of panels and lists: pieces of HTML go out, and nothing that comes in is used."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 from zoneinfo import available_timezones
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.utils.safestring import SafeString
 from django.utils.translation import check_for_language
 
 from agentstop import sessions
@@ -22,74 +25,110 @@ MISUSED = 1008
 
 LARGEST = 1024  # bytes of a frame that comes in
 MOST = 20  # frames that come in within a minute
+LONGEST = 200  # tasks of a list
 
 
-class TaskConsumer(AsyncWebsocketConsumer):
-    """Shows one task to one reader, from a snapshot on; closed for good when they may not see it any more."""
+class _Consumer(AsyncWebsocketConsumer):
+    """Shows tasks to one reader, from a snapshot on; closed for good when they may not see one of them any more."""
 
-    viewer: Viewer | None = None
+    def tasks(self) -> Iterable[int]:
+        """Which tasks the address names."""
+        raise NotImplementedError
+
+    def pieces(self, old: Picture | None, new: Picture) -> Sequence[SafeString]:
+        """What of a new picture is to be sent after the old one."""
+        raise NotImplementedError
 
     async def connect(self) -> None:
         await self.accept()  # a code reaches the browser only on an open socket
+        self._viewers: dict[int, Viewer] = {}
+        self._changed, self._heard, self._work = asyncio.Event(), deque[float](maxlen=MOST + 1), []
         user = self.scope.get("user")
         if user is None or not user.is_authenticated:
             await self.close(NOT_LOGGED_IN)
             return
-        self._heard: list[float] = []
-        self.task_id = int(self.scope["url_route"]["kwargs"]["task"])
-        self.viewer = Viewer(_reader(user.pk, self.scope.get("query_string", b"")))
-        self._work = [asyncio.create_task(self._write(self.viewer)), asyncio.create_task(self._mind(self.viewer))]
-        await registry().join(self.task_id, self.viewer)
+        reader = _reader(user.pk, self.query)
+        self._viewers = {task: Viewer(reader, self._changed) for task in self.tasks()}
+        self._work = [asyncio.create_task(self._write()), asyncio.create_task(self._mind(user.pk))]
+        for task, viewer in self._viewers.items():
+            await registry().join(task, viewer)
 
     async def disconnect(self, code: int) -> None:
-        if self.viewer is not None:
-            for task in self._work:
-                task.cancel()
-            await registry().leave(self.task_id, self.viewer)
+        for work in self._work:
+            work.cancel()
+        for task, viewer in self._viewers.items():
+            await registry().leave(task, viewer)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Nothing is expected; much of it, or something large, ends the connection."""
-        if self.viewer is None:
-            return
-        now = time.monotonic()
-        self._heard = [at for at in self._heard if at > now - 60] + [now]
-        if len(text_data or bytes_data or "") > LARGEST or len(self._heard) > MOST:
-            self.viewer.end(MISUSED)
+        self._heard.append(time.monotonic())
+        flood = len(self._heard) > MOST and self._heard[0] > self._heard[-1] - 60
+        if flood or len(text_data or bytes_data or "") > LARGEST:
+            self._end(MISUSED)
 
-    async def _write(self, viewer: Viewer) -> None:
+    @property
+    def query(self) -> dict[str, list[str]]:
+        return parse_qs(self.scope.get("query_string", b"").decode("ascii", "replace"))
+
+    def _end(self, code: int) -> None:
+        for viewer in self._viewers.values():
+            viewer.end(code)
+
+    async def _write(self) -> None:
         """The one writer of this socket."""
-        shown: Picture | None = None
+        shown: dict[int, Picture] = {}
         while True:
-            await viewer.changed.wait()
-            viewer.changed.clear()
-            if viewer.over is not None:
-                await self.close(viewer.over)
+            await self._changed.wait()
+            self._changed.clear()
+            over = next((viewer.over for viewer in self._viewers.values() if viewer.over is not None), None)
+            if over is not None:
+                await self.close(over)
                 return
-            if viewer.picture is not None:
-                pieces, shown = difference(shown, viewer.picture), viewer.picture
-                if pieces:
-                    await self.send(text_data="".join(map(carried, pieces)))
-                    await asyncio.sleep(GAP)
+            if pieces := self._news(shown):
+                await self.send(text_data="".join(map(carried, pieces)))
+                await asyncio.sleep(GAP)
 
-    async def _mind(self, viewer: Viewer) -> None:
+    def _news(self, shown: dict[int, Picture]) -> list[SafeString]:
+        pieces: list[SafeString] = []
+        for task, viewer in self._viewers.items():
+            if viewer.picture is not None and viewer.picture is not shown.get(task):
+                pieces.extend(self.pieces(shown.get(task), viewer.picture))
+                shown[task] = viewer.picture
+        return pieces
+
+    async def _mind(self, user: object) -> None:
         """End with the session that the socket was opened in."""
         session: Any = self.scope.get("session")
         if session is None or not session.session_key:
             return  # the site knows people by something else
-        while True:
-            left = await in_domain(sessions.seconds_left, session.session_key, viewer.reader.user)
-            if left <= 0:
-                viewer.end(SESSION_OVER)
-                return
+        while (left := await in_domain(sessions.seconds_left, session.session_key, user)) > 0:
             await asyncio.sleep(min(left, sessions.CHECK))
+        self._end(SESSION_OVER)
 
 
-def _reader(user: object, query: bytes) -> Reader:
+class TaskConsumer(_Consumer):
+    """The panel of one task."""
+
+    def tasks(self) -> Iterable[int]:
+        return [int(self.scope["url_route"]["kwargs"]["task"])]
+
+    def pieces(self, old: Picture | None, new: Picture) -> Sequence[SafeString]:
+        return difference(old, new)
+
+
+class ListConsumer(_Consumer):
+    """The rows of the tasks that a list shows."""
+
+    def tasks(self) -> Iterable[int]:
+        named = self.query.get("tasks", [""])[0].split(",")
+        return [int(each) for each in named[:LONGEST] if each.isascii() and each.isdigit() and len(each) < 20]
+
+    def pieces(self, old: Picture | None, new: Picture) -> Sequence[SafeString]:
+        return [] if old is not None and old.in_lists == new.in_lists else [new.in_lists]
+
+
+def _reader(user: object, asked: dict[str, list[str]]) -> Reader:
     """Language and zone as the page named them, where this site knows them."""
-    asked = parse_qs(query.decode("ascii", "replace"))
     language, zone = asked.get("language", [""])[0], asked.get("zone", [""])[0]
-    return Reader(
-        user,
-        language if language and check_for_language(language) else "",
-        zone if zone in available_timezones() else "",
-    )
+    known = bool(language) and check_for_language(language)
+    return Reader(user, language if known else "", zone if zone in available_timezones() else "")

@@ -15,11 +15,12 @@ PARTS = ("state", "line", "alert")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All pieces of one panel: its parts by name, and one row for each operation, as HTML."""
+    """All pieces of one task as HTML: its panel's parts by name, one row for each operation, and its row in lists."""
 
     task: int
     parts: Mapping[str, SafeString]
     rows: Mapping[OperationReport, SafeString]
+    in_lists: SafeString
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -38,7 +39,12 @@ def draw(report: TaskReport, role: Role, drawn: Mapping[OperationReport, SafeStr
     parts = {part: render_to_string(f"agentstop/fragments/{part}.html", context) for part in PARTS}
     known = drawn or {}
     rows = {each: known[each] if each in known else _row(report, each, role) for each in report.operations}
-    return Picture(report.id, parts, rows)
+    return Picture(report.id, parts, rows, in_list(report, role))
+
+
+def in_list(report: TaskReport, role: Role) -> SafeString:
+    """The task's row in a list of tasks. A site overrides the template to link to a page of its own."""
+    return render_to_string("agentstop/fragments/task.html", {"report": report, "role": role})
 
 
 def _row(report: TaskReport, operation: OperationReport, role: Role) -> SafeString:

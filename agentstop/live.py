@@ -39,13 +39,13 @@ class Reader:
 
 
 class Viewer:
-    """One socket's slot: it holds the newest picture alone, however slowly the socket takes them."""
+    """One socket's slot for one task: it holds the newest picture alone, however slowly the socket takes them."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, changed: asyncio.Event) -> None:
         self.reader = reader
         self.picture: Picture | None = None
         self.over: int | None = None  # the close code
-        self.changed = asyncio.Event()
+        self.changed = changed  # of all slots of the socket
 
     def offer(self, picture: Picture) -> None:
         self.picture = picture

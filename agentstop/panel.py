@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import get_language
 
 from agentstop import fragments, report
+from agentstop.models import Task
 
 SOCKETS = "ws/agentstop/"  # below the site's root; `agentstop.routing` answers there
 
@@ -38,6 +40,22 @@ def context(task_id: int, user: Any, *, next_page: str = "", live: bool = True, 
 
 
 def socket(task_id: int) -> str:
-    """The address of the websocket that keeps the panel up to date, in the language and zone of this page."""
+    """The address of the websocket that keeps the panel up to date."""
+    return _socket(f"tasks/{task_id}/")
+
+
+def list_context(tasks: Sequence[Task], user: Any, *, live: bool = True) -> dict[str, Any]:
+    """The template context of a list of tasks, each of which this user may see."""
+    rows = report.load_all(tasks, user)
+    named = ",".join(str(told.id) for told, _ in rows)
+    return {
+        "rows": [fragments.in_list(told, role) for told, role in rows],
+        "now": rows[0][0].now if rows else None,
+        "socket": _socket("tasks/", tasks=named) if live and rows else "",
+    }
+
+
+def _socket(path: str, **query: str) -> str:
+    """An address below the site's root, with the language and zone of this page."""
     reader = {"language": get_language() or "", "zone": timezone.get_current_timezone_name()}
-    return f"{get_script_prefix()}{SOCKETS}tasks/{task_id}/?{urlencode(reader)}"
+    return f"{get_script_prefix()}{SOCKETS}{path}?{urlencode({**query, **reader})}"

@@ -101,8 +101,10 @@ def load(task_id: int, user: Any) -> tuple[TaskReport, Role]:
 
 
 def load_all(tasks: Sequence[Task], user: Any) -> list[tuple[TaskReport, Role]]:
-    """The reports of tasks that this user may see, in their order, in as many queries as one takes: for lists."""
-    return [(tell(found), Role.of(user, found.task)) for found in account.load_all([task.pk for task in tasks])]
+    """The reports of those tasks that this user may see, in as many queries as one takes: for lists."""
+    found = account.load_all([task.pk for task in tasks])
+    seen = [each for each in found if permissions.may(user, "view_task", each.task)]
+    return [(tell(each), Role.of(user, each.task)) for each in seen]
 
 
 def tell(found: Account) -> TaskReport:

@@ -17,9 +17,11 @@ from typing import Any
 
 from django.urls import path
 
-from agentstop.consumers import TaskConsumer
+from agentstop.consumers import ListConsumer, TaskConsumer
 from agentstop.panel import SOCKETS
 
-_task: Any = TaskConsumer.as_asgi()  # an ASGI application, which Channels routes by Django's paths
+# ASGI applications, which Channels routes by Django's paths.
+_task: Any = TaskConsumer.as_asgi()
+_list: Any = ListConsumer.as_asgi()
 
-websocket_urlpatterns = [path(f"{SOCKETS}tasks/<int:task>/", _task)]
+websocket_urlpatterns = [path(f"{SOCKETS}tasks/<int:task>/", _task), path(f"{SOCKETS}tasks/", _list)]

@@ -1,7 +1,8 @@
-"""`{% agentstop_panel task %}`: a task's panel on a host's page."""
+"""`{% agentstop_panel task %}` and `{% agentstop_tasks tasks %}`: a task's panel, and a list, on a host's page."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +34,14 @@ def agentstop_panel(context: dict[str, Any], task: Task | int, live: bool = True
     except TaskNotFound:
         return mark_safe("")
     return render_to_string("agentstop/panel.html", shown, request)
+
+
+@register.simple_tag(takes_context=True)
+def agentstop_tasks(context: dict[str, Any], tasks: Iterable[Task], live: bool = True) -> SafeString:
+    """A list of these tasks, without those that the request's user may not see; each links to its page."""
+    request: HttpRequest = context["request"]
+    shown = panel.list_context(list(tasks), request.user, live=live)
+    return render_to_string("agentstop/tasks.html", shown, request)
 
 
 @register.filter

@@ -124,7 +124,7 @@ async def test_when_it_cannot_be_read_the_pages_are_told_to_come_back(
 async def test_a_viewer_that_takes_nothing_holds_one_picture_alone(run: Run) -> None:
     registry = Registry()
     owner = (await Task.objects.aget()).owner_id
-    viewer = Viewer(Reader(owner, "en", "UTC"))
+    viewer = Viewer(Reader(owner, "en", "UTC"), asyncio.Event())
     await registry.join(run.task_id, viewer)
     await in_domain(send_many, run, 5)
     async with asyncio.timeout(60):

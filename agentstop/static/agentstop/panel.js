@@ -12,6 +12,11 @@
     if (sign) sign.textContent = state === "on" ? "" : sign.dataset[state];
   }
 
+  function tellSoon(panel) {
+    clearTimeout(waiting.get(panel));
+    waiting.set(panel, setTimeout(() => mark(panel, "down"), PATIENCE));
+  }
+
   function lost(panel, kind) {
     const sign = panel.querySelector("[data-agentstop-lost]");
     if (sign) sign.textContent = kind ? sign.dataset[kind] : "";
@@ -25,9 +30,17 @@
   document.addEventListener("htmx:ws:close", (event) => {
     const panel = panelOf(event);
     if (!panel || event.detail.reason === "removed") return;
-    if (event.detail.code >= 4000) return mark(panel, "over");
-    clearTimeout(waiting.get(panel));
-    waiting.set(panel, setTimeout(() => mark(panel, "down"), PATIENCE));
+    if (event.detail.code >= 4000 || event.detail.code === 1008) return mark(panel, "over");
+    panel.dataset.live = "asleep";
+    if (!document.hidden) tellSoon(panel); // a hidden page closes its socket itself
+  });
+
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) document.querySelectorAll("[data-live=asleep]").forEach(tellSoon);
+  });
+
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) location.reload(); // out of the browser's store, where its socket was closed for good
   });
 
   document.addEventListener("htmx:before:request", (event) => {
