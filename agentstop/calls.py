@@ -11,7 +11,7 @@ from typing import Any
 from agentstop import asking, connectors, database
 from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
-from agentstop.exceptions import Finished, OutcomeUnknown, PassExpired, Refused, Stopped, Superseded
+from agentstop.exceptions import AlreadyDone, Finished, OutcomeUnknown, PassExpired, Stopped, Superseded
 from agentstop.follow_up import can_look_up
 from agentstop.gate import open_gate
 from agentstop.heartbeat import kept_alive
@@ -36,6 +36,7 @@ def call(request: Request, manner: Manner) -> Outcome:
     is over gets `ignored`.
     """
     _require_sender(request, manner)
+    database.require_other_threads_to_see()
     try:
         found = _enter(request, manner)
     except OutcomeUnknown as refusal:
@@ -145,7 +146,7 @@ def dispatch(request: Request) -> Iterator[Dispatched]:
     with held(request.task, request.run) as signal:
         passed = open_gate(request, signal)
         if isinstance(passed, Replay):
-            raise Refused(
+            raise AlreadyDone(
                 f"Operation {request.key!r} has succeeded before: nothing is sent. Read its result with run.call()."
             )
         handle = Dispatched(passed, signal)

@@ -22,7 +22,7 @@ from agentstop.passes import Pass
 from agentstop.providers.base import Answer, LookUp
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Admission, Settled
-from agentstop.states import FINAL_CLAIMS, FINAL_STATES, Claim, OperationState, Source
+from agentstop.states import FINAL_CLAIMS, FINAL_STATES, SIGNS_OF_LIFE, Claim, OperationState, Source
 from agentstop.stop_signal import StopSignal
 
 OnStop = Literal["finish", "cancel"]
@@ -31,6 +31,10 @@ Tool = Callable[[Dispatched], Any]
 POLL_FIRST = 0.2  # seconds between look-ups while a caller waits, growing to POLL_LAST
 POLL_LAST = 5.0
 FOLLOWED = timedelta(seconds=20)  # for how long the worker leaves an operation to the caller that waits for it
+CANNOT_BE_ASKED = (
+    "The provider has accepted it and cannot be asked how it goes on. Its answer, when it is handed in, is kept as a "
+    "receipt: call again with the same key to get it."
+)
 SAID = FINAL_CLAIMS | {Claim.UNSENT, Claim.LOST}
 
 
@@ -55,7 +59,7 @@ class Carry:
 
     async def _run(self) -> Outcome:
         answer, error = self._judge(await self._send())
-        if answer.claim is Claim.ACCEPTED:
+        if answer.claim in SIGNS_OF_LIFE:
             await self._keep(answer, followed=FOLLOWED)
             return await self._follow(answer)
         return await self._settle(answer, error)
@@ -156,8 +160,10 @@ class Carry:
 
     async def _follow(self, accepted: Answer) -> Outcome:
         """Ask again until it is final; once the run is over the worker goes on with it, and the caller is free."""
-        wait, last, ref = accepted.retry_after or POLL_FIRST, Claim.ACCEPTED, accepted.ref
+        wait, last, ref = accepted.retry_after or POLL_FIRST, accepted.claim, accepted.ref
         while not await self._over(wait):
+            if self.passed.request.capability.look_up is LookUp.NONE and not self.passed.left:
+                return Outcome(CallOutcome.FAILED, self.passed.operation, error=CANNOT_BE_ASKED)
             wait = min(POLL_LAST, max(POLL_FIRST, wait * 1.5))
             state, known_ref = await in_domain(_state, self.passed.operation)
             if state in FINAL_STATES or state == OperationState.UNKNOWN:

@@ -136,7 +136,7 @@ def _record(request: Request, first: Operation, now: datetime) -> Pass:
         "state": OperationState.SENDING,
         "attempts": 1,
         "lease_until": lease_until,
-        "resend_until": now + capability.key_life if capability.resendable else None,
+        "resend_until": now + capability.resend_life if capability.resend_life else None,
         "due_at": lease_until,
         "follow_up_at": lease_until,
     }

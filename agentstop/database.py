@@ -95,6 +95,16 @@ def in_outer_transaction() -> bool:
     return not all(getattr(block, "_from_testcase", False) for block in conn.atomic_blocks)
 
 
+def require_other_threads_to_see() -> None:
+    """Refuse to send from within Django's `TestCase`: the threads that send would not see what the test has written."""
+    if connection().in_atomic_block:
+        require_own_transaction()
+        raise GateInTransaction(
+            "run.call() sends on other threads, which do not see the transaction of a TestCase. Use "
+            "TransactionTestCase, or pytest.mark.django_db(transaction=True); run.dispatch() works in TestCase too."
+        )
+
+
 def require_own_transaction() -> None:
     """Refuse to go on where a caller's rollback could undo what the outside world has already seen."""
     if in_outer_transaction():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "AgentStopError",
+    "AlreadyDone",
     "BadToken",
     "ConnectorNotConfigured",
     "Denied",
@@ -75,6 +76,12 @@ class InFlight(Refused):
     """The same operation is being sent, cancelled or undone right now."""
 
     reason = "in_flight"
+
+
+class AlreadyDone(Refused):
+    """The operation has succeeded before: nothing is sent again, and its result is read with `run.call`."""
+
+    reason = "already_done"
 
 
 class KeyReused(Refused):

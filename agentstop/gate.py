@@ -126,7 +126,7 @@ def _values(request: Request) -> dict[str, Any]:
         "summary": bodies.summarise(request.args),
         "idempotency_key": uuid.uuid4(),
         "lease": timedelta(seconds=request.lease + conf.LEASE_MARGIN),
-        "key_life": capability.key_life if capability.resendable else None,
+        "key_life": capability.resend_life,
         "settling": capability.settling,
         "max_age": capability.max_age,
         "sender": sender_name(),

@@ -18,20 +18,21 @@ from agentstop.stop_signal import reason_over
 SIGN_OF_LIFE = timedelta(seconds=5)  # a check is written down so often at the most
 
 
-def begin(task: Task | str, *, owner: Any, subject: models.Model | None, by: Any) -> tuple[int, int]:
+def begin(task: Task | int | str, *, owner: Any, subject: models.Model | None, by: Any) -> tuple[int, int]:
     """The task's id and the new run's number."""
     if isinstance(task, str):
         return _begin_new(bodies.one_line(task, "title"), owner, subject, by)
     if owner is not None or subject is not None:
         raise ValueError("owner and subject belong to a new task: pass a title to create one, or leave them out.")
-    stopped = Task.objects.using(database.alias()).filter(pk=task.pk, state=TaskState.STOPPED).first()
+    task_id = task if isinstance(task, int) else task.pk
+    stopped = Task.objects.using(database.alias()).filter(pk=task_id, state=TaskState.STOPPED).first()
     if stopped is not None and by is not None:
         permissions.require(by, "start_run", stopped, Decided.START)
-    found = _begin_again(task.pk, by)
+    found = _begin_again(task_id, by)
     if isinstance(found, Refused):
         raise found
-    wake.announce(task.pk, over=True)
-    return task.pk, found
+    wake.announce(task_id, over=True)
+    return task_id, found
 
 
 @database.retried

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -58,9 +59,17 @@ def look_up_now(operation_id: int, *, by: Any) -> bool:
     )
     possible = can_look_up(operation)
     if possible:
-        sender().start(lambda: asking.look(operation)).result()
+        _within(sender().start(lambda: asking.look(operation)), conf.DEADLINE + 5)
     wake.announce(operation.task_id)
     return possible
+
+
+def _within(looking: Future[Any], seconds: float) -> None:
+    """A person does not wait longer: the look-up goes on, and its answer is shown when it is there."""
+    try:
+        looking.result(seconds)
+    except TimeoutError:
+        logger.warning("a look-up that a person asked for takes long", extra={"action": "look_up_slow"})
 
 
 @dataclass(frozen=True, slots=True)

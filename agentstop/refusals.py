@@ -40,7 +40,8 @@ WORDS = {
     "paused": "Task {task} is paused. Ask again after it was resumed.",
     "key_reused": "Key {key!r} of task {task} names an operation with other identifying arguments. Use another key for "
     "another effect, or identify= to say which arguments identify it.",
-    "in_flight": "Operation {key!r} of task {task} is {state} already. Wait for that outcome instead of sending again.",
+    "in_flight": "Operation {key!r} of task {task} is under way already ({state}, cancellation: {cancellation}). Wait "
+    "for what becomes of it instead of sending again.",
     "outcome_unknown": "Operation {key!r} of task {task} may have had its effect, and sending again is not known to be "
     "harmless. Look it up, or ask a person to settle it.",
 }
@@ -138,7 +139,12 @@ def _refuse(reason: type[Refused], task: Task, operation: Operation | None, requ
         )
         refold([operation], now)
     words = WORDS[reason.reason].format(
-        task=task.pk, run=request.run, last=task.last_run, key=bodies.safe(request.key), state=operation.state
+        task=task.pk,
+        run=request.run,
+        last=task.last_run,
+        key=bodies.safe(request.key),
+        state=operation.state,
+        cancellation=operation.cancellation,
     )
     refusal = reason(words)
     refusal.operation = operation.pk

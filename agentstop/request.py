@@ -45,7 +45,7 @@ class Options(TypedDict, total=False):
 
 def make(task: int, run: int, action: str, args: Mapping[str, Any] | None, options: Options) -> Request:
     """The checked request: a ValueError says which argument is unusable and what to pass instead."""
-    key, call_id, connector = options.get("key", ""), options.get("call_id", ""), options["connector"]
+    key, call_id, connector = options.get("key", ""), options.get("call_id", ""), options.get("connector", "")
     identify, deadline = options.get("identify"), options.get("deadline")
     if identify is not None:
         identify = tuple(identify)
@@ -70,9 +70,16 @@ def make(task: int, run: int, action: str, args: Mapping[str, Any] | None, optio
         action=action,
         args=arguments,
         digest=bodies.digest(connector, action, arguments, identify),
-        capability=connectors.get(connector).capability(action),
+        capability=_capability(connector, action),
         deadline=deadline or conf.DEADLINE,
     )
+
+
+def _capability(connector: str, action: str) -> Capability:
+    try:
+        return connectors.get(connector).capability(action)
+    except LookupError as error:
+        raise ValueError(f"Connector {connector!r} has {error}.") from error
 
 
 @database.retried

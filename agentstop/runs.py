@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
@@ -16,7 +16,7 @@ from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.carry import Manner, OnStop, Tool
 from agentstop.dispatched import Dispatched
-from agentstop.exceptions import BadToken, Refused, Stale
+from agentstop.exceptions import BadToken, Finished, Paused, Stale, Stopped, Superseded
 from agentstop.models import ContextEntry, Task
 from agentstop.outcomes import Classify, Outcome, any_value
 from agentstop.sending import in_domain
@@ -27,6 +27,7 @@ __all__ = ["Run", "abegin", "begin"]
 
 R = TypeVar("R")
 
+RUN_IS_OVER = (Stopped, Superseded, Finished, Stale)
 TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 
 
@@ -103,9 +104,29 @@ class Run:
         """For code that sends by itself: a block entered with a pass, which hands in receipts through its handle."""
         return calls.dispatch(self._request(action, args, options))
 
+    @asynccontextmanager
+    async def adispatch(
+        self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]
+    ) -> AsyncIterator[Dispatched]:
+        """As `dispatch`, for coroutines: hand receipts in by `await op.asucceeded(...)`."""
+        block = self.dispatch(action, args, **options)
+        handle = await in_domain(block.__enter__)
+        try:
+            yield handle
+        except BaseException as error:
+            await in_domain(block.__exit__, type(error), error, error.__traceback__)
+            raise
+        await in_domain(block.__exit__, None, None, None)
+
     def prepare(self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]) -> int:
         """List an operation before its turn, so that a person sees what is coming; answers its id."""
         return requests.prepare(self._request(action, args, options))
+
+    async def aprepare(
+        self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]
+    ) -> int:
+        """As `prepare`."""
+        return await in_domain(requests.prepare, self._request(action, args, options))
 
     def admitting(self, operation: int) -> AbstractContextManager[None]:
         """A transaction for the host's own sink: it commits only if this run is live then, else raises Stale."""
@@ -137,6 +158,14 @@ class Run:
         """The run has ended by a fault of its own. False where it was over before."""
         return lifecycle.end(self.task_id, self.number, RunState.FAILED, str(error))
 
+    async def afinish(self) -> bool:
+        """As `finish`."""
+        return await in_domain(self.finish)
+
+    async def afail(self, error: object = "") -> bool:
+        """As `fail`."""
+        return await in_domain(self.fail, error)
+
     def halted(self) -> None:
         """The agent's process has taken notice that the run is over, and goes no further."""
         lifecycle.halted(self.task_id, self.number)
@@ -156,9 +185,9 @@ class Run:
         watch().release(self.stop_signal)
         if error is None:
             self.finish()
-        elif isinstance(error, Refused | Stale):
+        elif isinstance(error, RUN_IS_OVER):
             self.halted()
-        else:
+        elif not isinstance(error, Paused):  # a paused run is still live: its job comes back
             self.fail(f"{type(error).__name__}: {error}")
 
     async def __aenter__(self) -> Run:
@@ -174,7 +203,7 @@ class Run:
 
 
 def begin(
-    task: Task | str,
+    task: Task | int | str,
     *,
     owner: Any = None,
     subject: models.Model | None = None,
@@ -189,7 +218,7 @@ def begin(
 
 
 async def abegin(
-    task: Task | str,
+    task: Task | int | str,
     *,
     owner: Any = None,
     subject: models.Model | None = None,

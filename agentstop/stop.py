@@ -14,6 +14,7 @@ from agentstop import bodies, conf, connectors, database, family, permissions, s
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Attempt, Decision, Operation, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.sending import in_domain
 from agentstop.states import OperationState, RunState, TaskState, Verb
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,13 @@ def stop(task: Task | int, *, by: Any = None, reason: str = "", run: int | None 
     wake.announce(task_id, over=True)
     logger.info("stop of task %s: %s", task_id, report.why or "stopped", extra={"action": "stop", "task": task_id})
     return report
+
+
+async def astop(
+    task: Task | int, *, by: Any = None, reason: str = "", run: int | None = None, policy: str = ""
+) -> StopReport:
+    """As `stop`."""
+    return await in_domain(stop, task, by=by, reason=reason, run=run, policy=policy)
 
 
 @database.retried

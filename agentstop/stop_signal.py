@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from agentstop import database, wake
-from agentstop.exceptions import Finished, Refused, Stopped, Superseded
+from agentstop.exceptions import AgentStopError, Finished, Refused, Stopped, Superseded
 from agentstop.models import Task
 from agentstop.states import TaskState
 
@@ -99,7 +99,12 @@ class Watch:
     def signal(self, task_id: int, number: int) -> StopSignal:
         """The signal of a run that is held by somebody."""
         with self._lock:
-            return self._signals[(task_id, number)]
+            try:
+                return self._signals[(task_id, number)]
+            except KeyError:
+                raise AgentStopError(
+                    f"Nobody listens for run {number} of task {task_id} here. Use its stop_signal inside `with run:`."
+                ) from None
 
     def release(self, signal: StopSignal) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Undoing is another operation: of what is known to exist, by a person with the right, once; the first keeps its truth."""
+"""Undoing is another operation: of what exists, by a person with the right, once; the first keeps its truth."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from agentstop import database, heartbeat
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import PassExpired
 from agentstop.models import Attempt, Operation
+from agentstop.passes import Pass
 from agentstop.runs import begin
 from agentstop.verify import differences
 from tests.conftest import HANG_GUARD
@@ -26,7 +27,7 @@ def test_a_send_that_takes_longer_than_its_lease_stays_in_progress(tools: None, 
     renewed = threading.Semaphore(0)
     renew = heartbeat.renew
 
-    def counted(passed: heartbeat.Pass) -> bool:
+    def counted(passed: Pass) -> bool:
         done = renew(passed)
         renewed.release()
         return done

@@ -47,7 +47,7 @@ def test_the_providers_later_word_decides_and_both_are_kept(unknown: Operation, 
 def test_without_a_reason_or_with_another_outcome_nothing_is_settled(
     unknown: Operation, ann: User, outcome: str, reason: str
 ) -> None:
-    with pytest.raises(ValueError, match="outcome|evidence"):
+    with pytest.raises(ValueError, match=r"outcome|evidence"):
         settle_by_hand(unknown.pk, by=ann, outcome=outcome, reason=reason)
     assert not Receipt.objects.filter(source="person").exists()
 

@@ -8,8 +8,10 @@ import json
 
 import pytest
 from django.core.management import CommandError, call_command
+from pytest_django.fixtures import Settings
 
 from agentstop import verify
+from agentstop.dispatched import Dispatched
 from agentstop.models import Operation, Receipt, Task
 from agentstop.runs import begin
 from agentstop.stop import stop
@@ -17,15 +19,19 @@ from agentstop.stop import stop
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def _failed(op: Dispatched) -> None:
+    op.failed("no")
+
+
 @pytest.fixture
-def lived(settings):
+def lived(settings: Settings) -> Task:
     """A task that has been through most of what can happen."""
     settings.AGENTSTOP_CONNECTORS = {"tools": {}}
     run = begin("Quarterly report")
     run.call("a", connector="tools", key="good", send=lambda op: "fine")
-    run.call("a", connector="tools", key="bad", send=lambda op: op.failed("no") and None)
+    run.call("a", connector="tools", key="bad", send=_failed)
 
-    def lost(op):
+    def lost(op: object) -> None:
         raise OSError("reset")
 
     run.call("a", connector="tools", key="lost", send=lost)
@@ -36,7 +42,7 @@ def lived(settings):
     return Task.objects.get(pk=run.task_id)
 
 
-def test_every_stored_state_is_what_its_facts_say(lived):
+def test_every_stored_state_is_what_its_facts_say(lived: Task) -> None:
     assert list(verify.differences()) == []
     assert verify.counted() == (5, 1)
 
@@ -45,18 +51,18 @@ def test_every_stored_state_is_what_its_facts_say(lived):
     ("column", "value"),
     [("state", "succeeded"), ("contradictory", True), ("attempts", 7), ("doubled", True)],
 )
-def test_a_state_that_was_changed_by_hand_is_found(lived, column, value):
+def test_a_state_that_was_changed_by_hand_is_found(lived: Task, column: str, value: object) -> None:
     Operation.objects.filter(key="lost").update(**{column: value})
     (difference,) = verify.differences()
     assert (difference.what, difference.column) == ("operation", column)
 
 
-def test_a_task_that_was_un_stopped_by_hand_is_found(lived):
+def test_a_task_that_was_un_stopped_by_hand_is_found(lived: Task) -> None:
     Task.objects.filter(pk=lived.pk).update(state="active", live_run=1)
     assert [difference.column for difference in verify.differences(lived.pk)] == ["state", "live_run"]
 
 
-def test_the_command_tells_and_exits_with_1(lived, capsys):
+def test_the_command_tells_and_exits_with_1(lived: Task, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("agentstop_verify")
     assert "5 operations and 1 tasks verified, 0 differences." in capsys.readouterr().out
     Operation.objects.filter(key="lost").update(state="cancelled")
@@ -67,7 +73,7 @@ def test_the_command_tells_and_exits_with_1(lived, capsys):
     assert (difference["stored"], difference["folded"]) == ("cancelled", "unknown")
 
 
-def test_an_export_holds_every_fact_in_order(lived, capsys):
+def test_an_export_holds_every_fact_in_order(lived: Task, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("agentstop_export", str(lived.pk))
     facts = json.loads(capsys.readouterr().out)["facts"]
     assert [fact["at"] for fact in facts] == sorted(fact["at"] for fact in facts)
@@ -77,24 +83,24 @@ def test_an_export_holds_every_fact_in_order(lived, capsys):
     assert {"start", "stop", "refuse", "cancel"} <= {fact["what"] for fact in facts if fact["fact"] == "decision"}
 
 
-def test_an_export_as_csv_has_the_same_rows_and_starts_no_formula(lived, capsys):
+def test_an_export_as_csv_starts_no_formula(lived: Task, capsys: pytest.CaptureFixture[str]) -> None:
     Receipt.objects.update(body="=cmd()")
     call_command("agentstop_export", str(lived.pk), "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {row["text"] for row in rows if row["fact"] == "receipt"} == {"'=cmd()"}
 
 
-def test_an_export_leaves_bodies_out_when_asked(lived, capsys):
+def test_an_export_leaves_bodies_out_when_asked(lived: Task, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("agentstop_export", str(lived.pk), "--no-bodies")
     assert "fine" not in capsys.readouterr().out
 
 
-def test_an_export_of_no_task_says_so():
+def test_an_export_of_no_task_says_so() -> None:
     with pytest.raises(CommandError, match="There is no task 99"):
         call_command("agentstop_export", "99")
 
 
-def test_after_a_restore_what_was_live_is_stopped(settings, capsys):
+def test_after_a_restore_what_was_live_is_stopped(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     settings.AGENTSTOP_CONNECTORS = {"tools": {}}
     live, stopped, finished = begin("live"), begin("stopped"), begin("finished")
     stop(stopped.task_id, policy="test")
@@ -108,6 +114,7 @@ def test_after_a_restore_what_was_live_is_stopped(settings, capsys):
     assert live.call("a", connector="tools", key="k", send=lambda op: "sent").ignored
 
 
-def test_the_press_and_the_last_dispatch_are_kept_with_the_stop(lived):
+def test_the_press_and_the_last_dispatch_are_kept_with_the_stop(lived: Task) -> None:
+    assert lived.stop_decision is not None
     detail = lived.stop_decision.detail
     assert detail["last_dispatch_at"] < detail["pressed_at"]

@@ -22,6 +22,9 @@ class SubmitIdempotency(StrEnum):
     NONE = "none"  # a second effect
 
 
+NATURAL_LIFE = timedelta(days=36500)  # a request that names its effect does so for good
+
+
 class LookUp(StrEnum):
     """How the provider can be asked what became of an operation."""
 
@@ -74,9 +77,16 @@ class Capability:
     compensation: Compensation | None = None  # None: what was done cannot be undone here
 
     @property
+    def resend_life(self) -> timedelta | None:
+        """For how long from the first attempt sending again is known to be harmless; None where it is not."""
+        if self.submit is SubmitIdempotency.NATURAL:
+            return NATURAL_LIFE
+        return self.key_life if self.submit is SubmitIdempotency.KEY and self.key_life else None
+
+    @property
     def resendable(self) -> bool:
-        """Sending again with the same key is known to be harmless."""
-        return self.submit is not SubmitIdempotency.NONE
+        """Sending again is known to be harmless, at least for some time."""
+        return self.resend_life is not None
 
     @property
     def cancellable(self) -> bool:
