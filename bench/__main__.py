@@ -1,6 +1,6 @@
 """Measures the gate beside peers, on a PostgreSQL and an SQLite file of its own that are gone afterwards.
 
-python -m bench [--rounds 7] [--calls 100] [--seconds 150] [--json]
+python -m bench [--rounds 7] [--calls 100] [--seconds 150] [--prepared] [--json]
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=positive, default=7, help="each subject is measured once a round, in turn")
     parser.add_argument("--calls", type=positive, default=100, help="calls of each subject in a round")
     parser.add_argument("--seconds", type=float, default=150.0, help="no round is begun after so long")
+    parser.add_argument(
+        "--prepared", action="store_true", help="Django prepares statements (two OPTIONS of PostgreSQL)"
+    )
     parser.add_argument("--json", action="store_true", help="the figures for a program")
     wanted = parser.parse_args(arguments)
-    found = run.everything(wanted.rounds, wanted.calls, wanted.seconds)
+    found = run.everything(wanted.rounds, wanted.calls, wanted.seconds, prepared=wanted.prepared)
     print(report.as_json(found) if wanted.json else report.as_text(found))
     return 0
 

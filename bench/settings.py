@@ -12,4 +12,6 @@ USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "agentstop"]
 DATABASES = {"default": database(os.environ["DATABASE_URL"]) | {"CONN_MAX_AGE": None}}
+if os.environ.get("BENCH_PREPARED"):
+    DATABASES["default"]["OPTIONS"] = {"server_side_binding": True, "prepare_threshold": 5}
 AGENTSTOP_CONNECTORS: dict[str, dict[str, Any]] = {"tools": {}}

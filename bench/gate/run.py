@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.gate.figures import Figures, Part
@@ -14,17 +15,19 @@ from tests.postgres import PostgresMissing, postgres
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHARE = 0.75  # of the time, for PostgreSQL
+NOTHING: Mapping[str, str] = {}
 
 
-def everything(rounds: int, calls: int, seconds: float) -> list[Part]:
+def everything(rounds: int, calls: int, seconds: float, *, prepared: bool) -> list[Part]:
     """PostgreSQL as it is shipped, durable; then SQLite with synchronous=FULL."""
-    return [on_postgresql(rounds, calls, seconds * SHARE), on_sqlite(rounds, calls, seconds * (1 - SHARE))]
+    first = on_postgresql(rounds, calls, seconds * SHARE, prepared=prepared)
+    return [first, on_sqlite(rounds, calls, seconds * (1 - SHARE))]
 
 
-def on_postgresql(rounds: int, calls: int, seconds: float) -> Part:
+def on_postgresql(rounds: int, calls: int, seconds: float, *, prepared: bool) -> Part:
     try:
         with postgres() as url:
-            return measured(url, rounds, calls, seconds)
+            return measured(url, rounds, calls, seconds, {"BENCH_PREPARED": "1" if prepared else ""})
     except PostgresMissing as missing:
         return Part("PostgreSQL", missing=[f"Not measured: {missing}"])
 
@@ -34,10 +37,9 @@ def on_sqlite(rounds: int, calls: int, seconds: float) -> Part:
         return measured(f"sqlite:///{folder}/measured.sqlite3", rounds, calls, seconds)
 
 
-def measured(url: str, rounds: int, calls: int, seconds: float) -> Part:
+def measured(url: str, rounds: int, calls: int, seconds: float, more: Mapping[str, str] = NOTHING) -> Part:
     command = [sys.executable, "-m", "bench.gate.rounds", str(rounds), str(calls), str(seconds)]
-    done = subprocess.run(
-        command, env=os.environ | {"DATABASE_URL": url}, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    )
+    variables = os.environ | {"DATABASE_URL": url, **more}
+    done = subprocess.run(command, env=variables, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     return Part(found["database"], [Figures(**each) for each in found["figures"]], found["missing"])
