@@ -31,6 +31,8 @@ LONGEST = 200  # tasks of a list
 class _Consumer(AsyncWebsocketConsumer):
     """Shows tasks to one reader, from a snapshot on; closed for good when they may not see one of them any more."""
 
+    whole: bool  # shows panels, not rows alone
+
     def tasks(self) -> Iterable[int]:
         """Which tasks the address names."""
         raise NotImplementedError
@@ -47,7 +49,7 @@ class _Consumer(AsyncWebsocketConsumer):
         if user is None or not user.is_authenticated:
             await self.close(NOT_LOGGED_IN)
             return
-        reader = _reader(user.pk, self.query)
+        reader = _reader(user.pk, self.query, whole=self.whole)
         self._viewers = {task: Viewer(reader, self._changed) for task in self.tasks()}
         self._work = [asyncio.create_task(self._write()), asyncio.create_task(self._mind(user.pk))]
         for task, viewer in self._viewers.items():
@@ -109,6 +111,8 @@ class _Consumer(AsyncWebsocketConsumer):
 class TaskConsumer(_Consumer):
     """The panel of one task."""
 
+    whole = True
+
     def tasks(self) -> Iterable[int]:
         return [int(self.scope["url_route"]["kwargs"]["task"])]
 
@@ -119,6 +123,8 @@ class TaskConsumer(_Consumer):
 class ListConsumer(_Consumer):
     """The rows of the tasks that a list shows."""
 
+    whole = False
+
     def tasks(self) -> Iterable[int]:
         named = self.query.get("tasks", [""])[0].split(",")
         return [int(each) for each in named[:LONGEST] if each.isascii() and each.isdigit() and len(each) < 20]
@@ -127,8 +133,8 @@ class ListConsumer(_Consumer):
         return [] if old is not None and old.in_lists == new.in_lists else [new.in_lists]
 
 
-def _reader(user: object, asked: dict[str, list[str]]) -> Reader:
+def _reader(user: object, asked: dict[str, list[str]], *, whole: bool) -> Reader:
     """Language and zone as the page named them, where this site knows them."""
     language, zone = asked.get("language", [""])[0], asked.get("zone", [""])[0]
     known = bool(language) and check_for_language(language)
-    return Reader(user, language if known else "", zone if zone in available_timezones() else "")
+    return Reader(user, language if known else "", zone if zone in available_timezones() else "", whole)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
@@ -11,6 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from agentstop.report import OperationReport, Role, TaskReport
 
 PARTS = ("state", "line", "alert")
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,18 @@ class Picture:
         return render_to_string("agentstop/fragments/operations.html", context)
 
 
-def draw(report: TaskReport, role: Role, drawn: Mapping[OperationReport, SafeString] | None = None) -> Picture:
-    """Render the panel in the active language and time zone; rows that were drawn before with equal words are kept."""
+def draw(
+    report: TaskReport, role: Role, drawn: Mapping[OperationReport, SafeString] = NOTHING, *, whole: bool = True
+) -> Picture:
+    """Render the task in the active language and time zone; rows that were drawn before with equal words are kept.
+
+    Not `whole`: the row for lists alone.
+    """
+    if not whole:
+        return Picture(report.id, NOTHING, NOTHING, in_list(report, role))
     context = {"report": report, "role": role}
     parts = {part: render_to_string(f"agentstop/fragments/{part}.html", context) for part in PARTS}
-    known = drawn or {}
-    rows = {each: known[each] if each in known else _row(report, each, role) for each in report.operations}
+    rows = {each: drawn[each] if each in drawn else _row(report, each, role) for each in report.operations}
     return Picture(report.id, parts, rows, in_list(report, role))
 
 

@@ -36,6 +36,7 @@ class Reader:
     user: object  # primary key
     language: str
     zone: str
+    whole: bool = True  # the panel; else the row of a list alone
 
 
 class Viewer:
@@ -56,7 +57,7 @@ class Viewer:
         self.changed.set()
 
 
-_Variant = tuple[str, str, Role]
+_Variant = tuple[str, str, Role, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +76,19 @@ def look(task_id: int, readers: Collection[Reader], before: Mapping[_Variant, Pi
         return Look({}, {}, None)
     users = get_user_model()._default_manager.in_bulk({reader.user for reader in readers})
     variants = {
-        reader: (reader.language, reader.zone, Role.of(users[reader.user], found.task))
+        reader: (reader.language, reader.zone, Role.of(users[reader.user], found.task), reader.whole)
         for reader in readers
         if reader.user in users and permissions.may(users[reader.user], "view_task", found.task)
     }
     pictures = {}
     for variant in set(variants.values()):
-        language, zone, role = variant
+        language, zone, role, whole = variant
         with (
             translation.override(language or settings.LANGUAGE_CODE),
             timezone.override(ZoneInfo(zone) if zone else None),
         ):
-            drawn = before[variant].rows if variant in before else None
-            pictures[variant] = draw(report.tell(found), role, drawn)
+            drawn = before[variant].rows if variant in before else {}
+            pictures[variant] = draw(report.tell(found), role, drawn, whole=whole)
     changes_at = found.changes_at
     return Look(pictures, variants, (changes_at - found.now).total_seconds() if changes_at is not None else None)
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -77,7 +77,7 @@ class TaskReport:
 
     @property
     def digest(self) -> str:
-        shown = repr((self.title, self.state, self.run, self.stop, self.agent, self.summary, self.operations))
+        shown = repr([getattr(self, each.name) for each in fields(self) if each.compare])
         return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:16]
 
 

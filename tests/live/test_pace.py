@@ -44,9 +44,9 @@ async def test_a_task_is_read_once_for_all_viewers_and_drawn_once_for_each_kind_
 ) -> None:
     drawn: list[Any] = []
 
-    def draw(*given: Any) -> Any:
+    def draw(*given: Any, **named: Any) -> Any:
         drawn.append(given)
-        return fragments.draw(*given)
+        return fragments.draw(*given, **named)
 
     monkeypatch.setattr(live, "draw", draw)
     owner = (await Task.objects.aget()).owner_id

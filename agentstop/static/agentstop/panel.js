@@ -22,6 +22,12 @@
     if (sign) sign.textContent = kind ? sign.dataset[kind] : "";
   }
 
+  document.querySelectorAll("[data-agentstop][hx-ws\\:connect]").forEach((panel) => {
+    const sign = panel.querySelector("[data-agentstop-mark]");
+    if (sign) sign.textContent = ""; // it said so for readers without scripts; now it says so if no socket opens
+    tellSoon(panel);
+  });
+
   document.addEventListener("htmx:ws:after:connection", (event) => {
     const panel = panelOf(event);
     if (panel) mark(panel, "on");
