@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from agentstop import conf
+
+MASK = "•••"
+DEEPEST = 50  # levels into a value in which secrets are looked for
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 class Form(StrEnum):
@@ -44,7 +49,7 @@ def safe(text: str) -> str:
 
 def store(value: Any) -> Body:
     """The body that stands for a value; never raises, whatever the value is."""
-    form, text = _encode(value)
+    form, text = _encode(_redacted(value))
     raw = text.encode("utf-8")
     cap = conf.RESULT_CAP
     if len(raw) <= cap:
@@ -81,23 +86,27 @@ def digest(connector: str, action: str, args: Mapping[str, Any], identify: Itera
 
 def summarise(args: Mapping[str, Any]) -> str:
     """A short line about a request for people; values of secret names are never in it."""
-    text = json.dumps(_redacted(args), ensure_ascii=False, default=_repr)
+    text = json.dumps(_redacted(dict(args)), ensure_ascii=False, default=_repr)
     text = safe(text)
     cap = conf.SUMMARY_CAP
     return text if len(text) <= cap else text[: cap - 1] + "…"
 
 
-def _redacted(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): "•••" if _secret(str(k)) else _redacted(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_redacted(item) for item in value]
+def _redacted(value: Any, depth: int = 0) -> Any:
+    """The value with the secrets in it masked: in objects and lists, which is how providers and arguments name them."""
+    if depth > DEEPEST:
+        return value
+    if isinstance(value, dict):
+        return {k: MASK if _secret(k) else _redacted(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, depth + 1) for item in value]
     return value
 
 
-def _secret(name: str) -> bool:
-    lowered = name.lower().replace("-", "_")
-    return any(part in lowered for part in conf.REDACT)
+def _secret(name: Any) -> bool:
+    """By whole words of the name: `access_token` and `apiKey` are secrets, `total_tokens` is not."""
+    words = "_".join(_WORD.findall(name)).lower() if isinstance(name, str) else ""
+    return any(f"_{secret}_" in f"_{words}_" for secret in conf.REDACT)
 
 
 def one_line(value: str, name: str, length: int = 255) -> str:

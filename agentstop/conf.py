@@ -16,7 +16,7 @@ FOLLOW_UP_BASE: float  # seconds until the first look-up of an operation that no
 FOLLOW_UP_CAP: float  # seconds between look-ups at the most
 RESULT_CAP: int  # bytes of a result that are kept and admitted
 SUMMARY_CAP: int  # characters of a request that are kept for people
-REDACT: Sequence[str]  # argument names whose values are never stored (parts of names, any case)
+REDACT: Sequence[str]  # names whose values are never stored, of arguments and in answers (whole words, any case)
 MAY: str  # dotted path of the rule that says who may do what; see `permissions`
 DRAIN: float  # seconds that an ending process waits for sends under way
 POLL: float  # seconds between two looks at an SQLite file for changes
@@ -32,7 +32,17 @@ DEFAULTS: dict[str, Any] = {
     "FOLLOW_UP_CAP": 300.0,
     "RESULT_CAP": 1_000_000,
     "SUMMARY_CAP": 500,
-    "REDACT": ("password", "passwd", "secret", "token", "authorization", "api_key", "apikey", "credential"),
+    "REDACT": (
+        "password",
+        "passwd",
+        "secret",
+        "token",
+        "authorization",
+        "api_key",
+        "apikey",
+        "credential",
+        "credentials",
+    ),
     "MAY": "agentstop.permissions.owner_or_permission",
     "DRAIN": 5.0,
     "POLL": 0.05,

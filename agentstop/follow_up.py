@@ -18,7 +18,8 @@ def can_look_up(operation: Operation) -> bool:
 
 
 def wants_cancel(operation: Operation) -> bool:
-    return Cancellation(operation.cancellation) is Cancellation.REQUESTED
+    """Whether to ask the provider (again): a request that may have arrived and got no answer is repeated too."""
+    return Cancellation(operation.cancellation) in {Cancellation.REQUESTED, Cancellation.SENT}
 
 
 def wants_look(operation: Operation) -> bool:

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
+
+from django.db.models import Max
 
 from agentstop import asking, bodies, conf, connectors, database, permissions, settle, wake
 from agentstop.exceptions import TaskNotFound
@@ -27,10 +30,10 @@ logger = logging.getLogger(__name__)
 OVERDUE = timedelta(seconds=60)  # rows that wait longer than this show that no worker runs
 
 
-def work(limit: int = 50) -> int:
-    """Do what is due now, at most `limit` operations at once; answers how many there were."""
-    claimed = _claim(limit)
-    futures = [sender().start(lambda due=due: _follow_up(due)) for due in claimed]  # type: ignore[misc]
+def work(limit: int = 50, *, among: Sequence[int] | None = None) -> int:
+    """Do what is due now, at most `limit` operations at once (only `among` these ids); answers how many there were."""
+    claimed = _claim(limit, among)
+    futures = [sender().start(partial(_follow_up, due)) for due in claimed]
     for future in futures:
         future.result()
     return len(claimed)
@@ -81,10 +84,12 @@ class Due:
 
 
 @database.retried
-def _claim(limit: int) -> Sequence[Due]:
+def _claim(limit: int, among: Sequence[int] | None) -> Sequence[Due]:
     with database.durable():
         now = database.now()
         due = Operation.objects.using(database.alias()).filter(follow_up_at__lte=now).order_by("follow_up_at", "pk")
+        if among is not None:
+            due = due.filter(pk__in=among)
         ids = list(due.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True)[:limit])
         operations = list(database.locked(Operation.objects.filter(pk__in=ids)))
         settle.refold([operation for operation in operations if _is_stale(operation, now)], now)
@@ -134,17 +139,19 @@ async def _cancel(operation: Operation) -> bool:
 
 @database.retried
 def _begin_cancel(operation_id: int) -> Attempt | None:
+    """Record the next request to cancel before it is sent; None where there is none to send now."""
     using = database.alias()
     with database.durable():
         operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
         now = database.now()
         settle.refold([operation], now)
-        if not wants_cancel(operation):
+        tries = Attempt.objects.using(using).filter(operation=operation, verb=Verb.CANCEL)
+        if not wants_cancel(operation) or _in_vain(operation, tries.order_by("number").last(), now):
             return None
         attempt = Attempt.objects.using(using).create(
             operation=operation,
             verb=Verb.CANCEL,
-            number=Attempt.objects.using(using).filter(operation=operation, verb=Verb.CANCEL).count() + 1,
+            number=tries.count() + 1,
             passed_at=now,
             lease_until=now + timedelta(seconds=conf.DEADLINE + conf.LEASE_MARGIN),
             settling=timedelta(0),
@@ -153,6 +160,15 @@ def _begin_cancel(operation_id: int) -> Attempt | None:
         settle.refold([operation], now)
     wake.announce(operation.task_id)
     return attempt
+
+
+def _in_vain(operation: Operation, last: Attempt | None, now: datetime) -> bool:
+    """Whether a request is on its way, or the time for trying is over."""
+    if last is not None and last.lease_until > now and not last.receipts.exists():
+        return True
+    asked = Decision.objects.using(database.alias()).filter(operation=operation, verb=Decided.CANCEL)
+    until = asked.aggregate(until=Max("until"))["until"]
+    return until is not None and now >= until
 
 
 def _heard(reply: CancelReply, attempt: Attempt, operation: Operation) -> list[Heard]:

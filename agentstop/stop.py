@@ -12,10 +12,11 @@ from django.db.models import Max
 
 from agentstop import bodies, conf, connectors, database, family, permissions, settle, wake
 from agentstop.exceptions import TaskNotFound
-from agentstop.models import Attempt, Decision, Operation, Run, Task
+from agentstop.models import Attempt, Decision, Operation, Receipt, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.providers.base import Cancel
 from agentstop.sending import in_domain
-from agentstop.states import OperationState, RunState, TaskState, Verb
+from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState, Verb
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,23 @@ class StopReport:
     never_sent: tuple[int, ...]  # operations that were listed and will not be sent
 
 
-def stop(task: Task | int, *, by: Any = None, reason: str = "", run: int | None = None, policy: str = "") -> StopReport:
+def stop(
+    task: Task | int,
+    *,
+    by: Any = None,
+    reason: str = "",
+    run: int | None = None,
+    policy: str = "",
+    cancel: bool = True,
+) -> StopReport:
     """Stop the task for good; the answer is returned when the stop is committed.
 
+    What has left is cancelled where its provider can (`confirm.confirm` waits for that); with `cancel=False` it is only
+    accounted for.
+
     `by`: the person, checked for `stop_task`; `policy` names what decided where no person did. `run`: the number that
-    the person saw; a press that names an older run than the last one stops nothing. Raises TaskNotFound or Denied.
+    the person saw; a press that names an older run than the last one stops nothing (0: none had begun, so it means the
+    first). Raises TaskNotFound or Denied.
     """
     task_id = task if isinstance(task, int) else task.pk
     found = Task.objects.using(database.alias()).filter(pk=task_id).first()
@@ -52,48 +65,67 @@ def stop(task: Task | int, *, by: Any = None, reason: str = "", run: int | None 
     reason = bodies.safe(reason)
     if by is not None:
         permissions.require(by, "stop_task", found, Decided.STOP, reason=reason)
-    report = _commit(task_id, by, reason, run, policy, pressed_at=database.now())
+    press = Press(by, reason, run, policy, cancel, database.now())
+    report = _commit(task_id, press)
     wake.announce(task_id, over=True)
     logger.info("stop of task %s: %s", task_id, report.why or "stopped", extra={"action": "stop", "task": task_id})
     return report
 
 
 async def astop(
-    task: Task | int, *, by: Any = None, reason: str = "", run: int | None = None, policy: str = ""
+    task: Task | int,
+    *,
+    by: Any = None,
+    reason: str = "",
+    run: int | None = None,
+    policy: str = "",
+    cancel: bool = True,
 ) -> StopReport:
     """As `stop`."""
-    return await in_domain(stop, task, by=by, reason=reason, run=run, policy=policy)
+    return await in_domain(stop, task, by=by, reason=reason, run=run, policy=policy, cancel=cancel)
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """Who asked for the stop, why, and what they saw; `at` is the database's time before any lock was waited for."""
+
+    by: Any
+    reason: str
+    run: int | None
+    policy: str
+    cancel: bool
+    at: datetime
 
 
 @database.retried
-def _commit(task_id: int, by: Any, reason: str, run: int | None, policy: str, *, pressed_at: datetime) -> StopReport:
+def _commit(task_id: int, press: Press) -> StopReport:
     with database.durable():
         task = family.locked_task(task_id)
         if task is None:
             raise TaskNotFound(f"Task {task_id} was deleted meanwhile. Nothing was stopped.")
         now = database.now()
-        why = _why_not(task, run)
+        why = _why_not(task, press.run)
         decision = Decision.objects.using(database.alias()).create(
             task=task,
-            run=run if run is not None else task.live_run,
+            run=press.run if press.run is not None else task.live_run,
             verb=Decided.STOP,
             effect=Effect.NOTED if why else Effect.APPLIED,
-            by=by,
-            policy=policy,
-            reason=reason,
-            detail={"why": why} if why else _press(task, pressed_at),
+            by=press.by,
+            policy=press.policy,
+            reason=press.reason,
+            detail={"why": why} if why else _times(task, press.at),
             at=now,
         )
         if not why:
             _close(task, decision, now)
-        if why != "newer_run":
+        if why != "newer_run" and press.cancel:
             _cancel_open_operations(task, decision, now)
         report = _report(task, decision, why)
         wake.notify_on_commit([task_id])
     return report
 
 
-def _press(task: Task, pressed_at: datetime) -> dict[str, str]:
+def _times(task: Task, pressed_at: datetime) -> dict[str, str]:
     """The press and the last dispatch, by the database's clock: how fast the stop took hold, for people to read."""
     passes = Attempt.objects.using(database.alias()).filter(operation__task=task, verb=Verb.SUBMIT, run__isnull=False)
     last = passes.aggregate(last=Max("passed_at"))["last"]
@@ -102,7 +134,7 @@ def _press(task: Task, pressed_at: datetime) -> dict[str, str]:
 
 
 def _why_not(task: Task, run: int | None) -> str:
-    if run is not None and run < task.last_run:
+    if run is not None and max(run, 1) < task.last_run:
         return "newer_run"
     return {TaskState.STOPPED: "already_stopped", TaskState.FINISHED: "finished"}.get(TaskState(task.state), "")
 
@@ -130,17 +162,27 @@ def _close(task: Task, decision: Decision, now: datetime) -> None:
 def _cancel_open_operations(task: Task, decision: Decision, now: datetime) -> None:
     """Pass the stop on: every operation that may still be under way is to be cancelled, where its provider can."""
     operations = list(database.locked(Operation.objects.filter(task=task, state__in=OPEN)))
-    asked = [operation for operation in operations if operation.cancellation == "none"]
+    asked = [operation for operation in operations if operation.cancellation == Cancellation.NONE]
+    begun = _begun(asked)
     until = now + timedelta(seconds=conf.CANCEL_DEADLINE)
     Decision.objects.using(database.alias()).bulk_create(
-        _cancel_decision(operation, decision, now, until) for operation in asked
+        _cancel_decision(operation, decision, now, until, begun=operation.pk in begun) for operation in asked
     )
     if operations:
         settle.refold(operations, now)
 
 
-def _cancel_decision(operation: Operation, cause: Decision, now: datetime, until: datetime) -> Decision:
+def _begun(operations: Sequence[Operation]) -> set[int]:
+    """The operations that their providers have said to be under way: some can be cancelled only before that."""
+    said = Receipt.objects.using(database.alias()).filter(
+        operation__in=[operation.pk for operation in operations], claim__in=[Claim.RUNNING, Claim.PROGRESS]
+    )
+    return set(said.values_list("operation", flat=True))
+
+
+def _cancel_decision(operation: Operation, cause: Decision, now: datetime, until: datetime, *, begun: bool) -> Decision:
     capability = connectors.capability(operation.connector, operation.action)
+    too_late = begun and capability.cancel is Cancel.UNTIL_STARTED
     return Decision(
         task_id=operation.task_id,
         operation=operation,
@@ -149,7 +191,7 @@ def _cancel_decision(operation: Operation, cause: Decision, now: datetime, until
         policy=cause.policy,
         cause=cause,
         until=until,
-        detail={"possible": capability.cancellable, "needs_ref": capability.cancel_needs_ref},
+        detail={"possible": capability.cancellable and not too_late, "needs_ref": capability.cancel_needs_ref},
         at=now,
     )
 

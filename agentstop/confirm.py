@@ -1,0 +1,38 @@
+"""Waiting for cancels to be confirmed, for those who want to: the stop itself is committed, and waits for nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from agentstop import database, reconcile, wake
+from agentstop.models import Operation
+from agentstop.passes import ticks
+from agentstop.states import OPEN_CANCELLATIONS, Cancellation
+from agentstop.stop import StopReport
+
+PAUSE = 0.5  # seconds between two looks where nothing has woken the wait
+
+
+def confirm(report: StopReport, *, deadline: float) -> dict[int, Cancellation]:
+    """Wait until no cancel that this stop asked for is open, at most `deadline` seconds; the stop holds all the same.
+
+    Answers how far cancelling got, for each operation that was open. Does their follow-up work meanwhile.
+    """
+    over, woken = ticks() + deadline, threading.Event()
+    unsubscribe = wake.subscribe(lambda task_ids, ended: woken.set())
+    try:
+        while True:
+            found = _cancellations(report.open)
+            if not any(one in OPEN_CANCELLATIONS for one in found.values()) or ticks() >= over:
+                return found
+            if not reconcile.work(among=report.open):
+                woken.wait(max(0.0, min(PAUSE, over - ticks())))
+                woken.clear()
+    finally:
+        unsubscribe()
+
+
+def _cancellations(ids: Sequence[int]) -> dict[int, Cancellation]:
+    rows = Operation.objects.using(database.alias()).filter(pk__in=ids)
+    return {pk: Cancellation(word) for pk, word in rows.values_list("pk", "cancellation")}
