@@ -1,4 +1,4 @@
-"""Cancelling what has left: who is asked, when again, and what is known of it; stages, policies, lost replies, late ids."""
+"""Cancelling what has left: who is asked, when again, what is known of it; stages, lost replies, late references."""
 
 from __future__ import annotations
 
