@@ -7,10 +7,12 @@
 | `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
 | `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
 
-On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}`, with `request` among the context processors,
-and in the head the style sheet `agentstop/panel.css`, then for live pages, each as `<script defer>`, the static files
-`agentstop/vendor/htmx.min.js`, `agentstop/vendor/hx-ws.min.js` and `agentstop/panel.js`; `agentstop/head.html` includes
-them all. Answers to presses that the state does not show go to `django.contrib.messages` where it is installed.
+On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}` (with `heading=1` where the page is about this
+task alone), or `{% agentstop_tasks tasks %}` for a list, whose rows are drawn by `agentstop/fragments/task.html`. That
+needs `request` among the context processors, and `{% include "agentstop/head.html" %}` in the head: the style sheet
+`agentstop/panel.css` and, each as `<script defer>`, the static files `agentstop/vendor/htmx.min.js`,
+`agentstop/vendor/hx-ws.min.js` and `agentstop/panel.js`. Answers to presses that the state does not show go to
+`django.contrib.messages` where it is installed.
 """
 
 from __future__ import annotations

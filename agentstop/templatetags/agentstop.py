@@ -22,9 +22,10 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def agentstop_panel(context: dict[str, Any], task: Task | int, live: bool = True) -> SafeString:
+def agentstop_panel(context: dict[str, Any], task: Task | int, live: bool = True, heading: int = 2) -> SafeString:
     """The panel of a task as the request's user may see it; nothing where they may not.
 
+    `heading` is the level of its title in the page: 1 where the page is about this task alone.
     `live=False` leaves the websocket out, for hosts without Channels: the panel then says that it is not live.
     """
     request: HttpRequest = context["request"]
@@ -33,7 +34,7 @@ def agentstop_panel(context: dict[str, Any], task: Task | int, live: bool = True
         shown = panel.context(task_id, request.user, next_page=request.get_full_path(), live=live)
     except TaskNotFound:
         return mark_safe("")
-    return render_to_string("agentstop/panel.html", shown, request)
+    return render_to_string("agentstop/panel.html", {**shown, "heading": int(heading)}, request)
 
 
 @register.simple_tag(takes_context=True)

@@ -105,8 +105,8 @@ async def test_a_lost_wake_is_made_good_by_the_sweep(
     settings.AGENTSTOP_SWEEP = 0.2
     socket = await open_socket(run.task_id, anns_session)
     await socket.frame()
-    await Task.objects.filter(pk=run.task_id).aupdate(title="Told to nobody")
-    assert "Told to nobody" in await socket.frame()
+    await Task.objects.filter(pk=run.task_id).aupdate(state="paused")
+    assert "Paused since" in await socket.frame()
 
 
 async def test_when_it_cannot_be_read_the_pages_are_told_to_come_back(

@@ -75,7 +75,7 @@ async def test_nothing_is_announced_that_is_not_committed(
 
     def change_and_roll_back() -> None:
         with transaction.atomic():
-            Task.objects.filter(pk=run.task_id).update(title="Never committed")
+            Task.objects.filter(pk=run.task_id).update(state="paused")
             loop.call_soon_threadsafe(wrote.set)
             asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(60)
             transaction.set_rollback(True)
