@@ -1,0 +1,106 @@
+"""Barriers on our own side of a send, put there from outside: the product has no hook for them.
+
+P1: the gate's transaction is open, not committed. P2: it is committed, and no byte has left. P8: the response is read,
+and neither its receipt nor its admission is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from django.db import transaction
+
+from agentstop import asking, connectors, database, gate, settle
+from agentstop.models import Operation
+from agentstop.passes import Pass
+from agentstop.providers.base import Answer
+from agentstop.providers.http import HttpProvider
+
+PATIENCE = 60.0  # seconds for which somebody may be held: a hang guard
+
+OWN_POINTS = ("P1", "P2", "P8")
+
+
+def shared_client() -> int:
+    """Which HTTP client the connector `sandbox` uses in this process, for all tasks."""
+    provider = connectors.get("sandbox")
+    assert isinstance(provider, HttpProvider)
+    return id(provider._client)
+
+
+class Barrier:
+    """Holds the operations with one key at one point; `arrived` is called when one is there."""
+
+    def __init__(self, key: str, arrived: Callable[[], None]) -> None:
+        self.key = key
+        self._arrived = arrived
+        self._open: Future[None] = Future()
+
+    def pass_by(self) -> None:
+        self._arrived()
+        self._open.result(PATIENCE)
+
+    async def apass_by(self) -> None:
+        self._arrived()
+        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._open)), PATIENCE)
+
+    def open(self) -> None:
+        if not self._open.done():
+            self._open.set_result(None)
+
+
+@contextmanager
+def held_at(point: str, barrier: Barrier) -> Iterator[None]:
+    """Hold there from now on."""
+    patches = {"P1": _gate_open, "P2": _committed, "P8": _response_read}
+    target, name, replacement = patches[point](barrier)
+    try:
+        with mock.patch.object(target, name, replacement):
+            yield
+    finally:
+        barrier.open()
+
+
+_Patch = tuple[Any, str, Callable[..., Any]]
+
+
+def _gate_open(barrier: Barrier) -> _Patch:
+    name = "_pass_postgresql" if database.is_postgresql() else "_pass_sqlite"
+    let_pass = getattr(gate, name)
+
+    def held(values: dict[str, Any]) -> Any:
+        if values["key"] != barrier.key:
+            return let_pass(values)
+        with transaction.atomic(using=database.alias()):
+            row = let_pass(values)
+            barrier.pass_by()
+        return row
+
+    return gate, name, held
+
+
+def _committed(barrier: Barrier) -> _Patch:
+    by_provider = asking.by_provider
+
+    async def held(passed: Pass) -> Answer:
+        if passed.request.key == barrier.key:
+            await barrier.apass_by()
+        return await by_provider(passed)
+
+    return asking, "by_provider", held
+
+
+def _response_read(barrier: Barrier) -> _Patch:
+    record = settle.record
+
+    def held(operation_id: int, *args: Any, **kwargs: Any) -> Any:
+        if Operation.objects.using(database.alias()).get(pk=operation_id).key == barrier.key:
+            barrier.pass_by()
+        return record(operation_id, *args, **kwargs)
+
+    return settle, "record", held
