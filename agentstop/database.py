@@ -26,7 +26,12 @@ _checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def alias() -> str:
     """The name of the database that holds agentstop's tables."""
-    return router.db_for_write(apps.get_model("agentstop", "Task"))
+    return router.db_for_write(_task())
+
+
+@functools.cache
+def _task() -> type[models.Model]:
+    return apps.get_model("agentstop", "Task")
 
 
 def connection() -> BaseDatabaseWrapper:

@@ -22,7 +22,7 @@ WITH t AS MATERIALIZED (
   WHERE id = (SELECT task_id FROM {operation} WHERE id = %(operation)s) {lock_task}),
 o AS MATERIALIZED (
   SELECT op.* FROM {operation} AS op JOIN t ON t.id = op.task_id WHERE op.id = %(operation)s {lock_operation})
-SELECT o.*, t.state AS task_state, t.live_run AS live_run, {clock} AS locked_at FROM o, t
+SELECT t.state, t.live_run, {clock}, {columns} FROM o, t
 """
 
 FOLDED = (
@@ -52,17 +52,33 @@ class Locked:
 def locked(operation_id: int, *, with_task: bool) -> Locked:
     """Lock an operation, `with_task` after its task, within a transaction; `now` is the time after the waiting."""
     on_postgresql = database.is_postgresql()
+    fields = Operation._meta.concrete_fields
     sql = LOCK.format(
         task=Task._meta.db_table,
         operation=Operation._meta.db_table,
         lock_task="FOR NO KEY UPDATE" if on_postgresql and with_task else "",
         lock_operation="FOR NO KEY UPDATE OF op" if on_postgresql else "",
         clock="clock_timestamp()" if on_postgresql else "NULL",
+        columns=", ".join(f"o.{field.column}" for field in fields),
     )
-    found: Any = next(iter(Operation.objects.using(database.alias()).raw(sql, {"operation": operation_id})), None)
-    if found is None:
+    with database.connection().cursor() as cursor:
+        cursor.execute(sql, {"operation": operation_id})
+        row = cursor.fetchone()
+    if row is None:
         raise Operation.DoesNotExist(f"There is no operation {operation_id}.")
-    return Locked(found, found.task_state, found.live_run, found.locked_at or database.now())
+    task_state, live_run, now, *values = row
+    if not on_postgresql:
+        values = [_from_sqlite(field, value) for field, value in zip(fields, values, strict=True)]
+    operation = Operation.from_db(database.alias(), [field.attname for field in fields], values)
+    return Locked(operation, task_state, live_run, now or database.now())
+
+
+def _from_sqlite(field: Any, value: Any) -> Any:
+    """What the ORM would make of a column's value; PostgreSQL's driver hands out Python's types by itself."""
+    connection, column = database.connection(), field.get_col(field.model._meta.db_table)
+    for convert in connection.ops.get_db_converters(column):
+        value = convert(value, column, connection)
+    return value
 
 
 def store(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from agentstop import bodies, request, settle
+from agentstop import bodies, request, settle, storing
 from agentstop.gate import open_gate
 from agentstop.models import Call, ContextEntry, Operation, Receipt
 from agentstop.models.facts import CallOutcome
@@ -92,3 +92,17 @@ def test_a_receipt_costs_three_statements_on_postgresql_whatever_is_admitted(run
         assert told == ["WITH", "SELECT", "WITH"]
     else:  # one file, no round trips
         assert told == ["WITH", "SELECT", "INSERT", "UPDATE", "INSERT", "INSERT"]
+
+
+@pytest.mark.parametrize("with_task", [False, True])
+def test_the_locked_operation_is_the_one_that_the_orm_reads(run: Run, with_task: bool) -> None:
+    one = passed(run)
+    settle.record(one.operation, [done(one)])
+    with transaction.atomic():
+        locked = storing.locked(one.operation, with_task=with_task)
+    stored = Operation.objects.get()
+    told = {field.attname: getattr(locked.operation, field.attname) for field in Operation._meta.concrete_fields}
+    assert told == {field.attname: getattr(stored, field.attname) for field in Operation._meta.concrete_fields}
+    assert [type(value) for value in told.values()] == [type(getattr(stored, name)) for name in told]
+    assert (locked.task_state, locked.live_run) == ("active", run.number)
+    assert locked.now > stored.folded_at
