@@ -70,7 +70,7 @@ async def test_a_user_who_is_switched_off_is_shown_nothing_more(
 
 
 async def test_it_is_closed_with_4403_when_the_session_ends(open_socket: Open, run: Run, anns_session: str) -> None:
-    until = timezone.now() + timedelta(seconds=1)
+    until = timezone.now() + timedelta(seconds=3)
     await Session.objects.filter(pk=anns_session).aupdate(expire_date=until)
     socket = await open_socket(run.task_id, anns_session)
     assert await socket.close_code() == 4403
