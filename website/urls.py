@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
+from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
 
 from website import views
 
@@ -15,6 +17,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("tasks/<int:task_id>/start/", views.start_again, name="start_again"),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
-    path("agentstop/", include("agentstop.urls")),
     path("admin/", admin.site.urls),
+    path("favicon.ico", RedirectView.as_view(url=static("icon.svg"))),
+    path("", include("agentstop.urls")),  # after this site's own page of a task, which has the same address
 ]

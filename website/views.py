@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from agentstop import permissions, report
+from agentstop import permissions
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Task
 from website.demo import queue
@@ -74,8 +74,6 @@ def _tasks(request: HttpRequest, form: StartForm, status: int = 200) -> HttpResp
     context = {
         "form": form,
         "page": page,
-        "rows": [report.load(found.pk, request.user)[0] for found in page],  # the words of the task's own page
-        "me": report.name_of(request.user),
         "sandbox": settings.SANDBOX_ADDRESS,
     }
     return render(request, "tasks.html", context, status=status)

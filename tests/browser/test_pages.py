@@ -144,7 +144,7 @@ def test_the_operator_stops_from_the_admin_and_the_owner_reads_it_at_once(enter:
     start(ann, "Stopped from the admin", pace="30")
     olga.goto("/admin/agentstop/task/")
     olga.get_by_role("row").filter(has_text="Stopped from the admin").get_by_role("checkbox").check()
-    olga.get_by_label("Action:").select_option(label="Stop the selected tasks")
+    olga.get_by_label("Action:").select_option(label="Stop selected tasks")
     olga.get_by_role("button", name="Go").click()
     olga.get_by_role("button", name="Stop").click()
     expect(panel(ann)).to_contain_text("Stopped by olga")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 
 from agentstop import lifecycle
 from agentstop.models import Decision, Task
@@ -102,7 +103,7 @@ def test_an_operator_sees_the_tasks_of_all_and_whose_they_are(client: Client, ol
     client.force_login(olga)
     page = client.get("/").content.decode()
     assert "quarterly" in page
-    assert "of ann" in page
+    assert "ann" in page
     assert client.get(f"/tasks/{task.pk}/").status_code == 200
 
 
@@ -149,7 +150,7 @@ def test_who_may_not_start_runs_is_told_so_and_it_is_recorded(
 def test_stop_pressed_on_the_sites_page_leads_back_to_it(browser: Client, ann: User) -> None:
     run = begin("figures", owner=ann)
     path = f"/tasks/{run.task_id}/"
-    answer = browser.post(f"/agentstop/tasks/{run.task_id}/stop/", {"run": run.number, "next": path})
+    answer = browser.post(f"/tasks/{run.task_id}/stop/", {"run": run.number, "next": path})
     assert answer["location"] == path
     assert "Stopped by" in browser.get(path).content.decode()
 
@@ -161,8 +162,18 @@ def test_without_a_provider_the_page_says_how_to_get_one(browser: Client, websit
     assert 'action="/start/"' not in page
 
 
-def test_the_sites_own_page_carries_the_packages_page_too(browser: Client, ann: User) -> None:
+def test_the_package_leads_to_the_sites_own_page_of_a_task(browser: Client, ann: User) -> None:
     run = begin("figures", owner=ann)
-    page = browser.get(f"/agentstop/tasks/{run.task_id}/").content.decode()
+    assert reverse("agentstop:task", args=[run.task_id]) == reverse("task", args=[run.task_id])
+    page = browser.get(reverse("agentstop:task", args=[run.task_id])).content.decode()
     assert 'class="brand"' in page
-    assert "figures" in page
+    assert "What really happened" in page
+
+
+def test_the_packages_own_pages_look_like_the_sites(client: Client, olga: User, ann: User) -> None:
+    olga.user_permissions.remove(*olga.user_permissions.filter(codename="stop_task"))
+    run = begin("figures", owner=ann)
+    client.force_login(olga)
+    answer = client.post(f"/tasks/{run.task_id}/stop/", {"run": run.number})
+    assert answer.status_code == 403
+    assert 'class="brand"' in answer.content.decode()

@@ -58,6 +58,16 @@ def test_a_task_stopped_in_the_queue_is_never_begun(ann: User) -> None:
     assert Task.objects.get(pk=job.task_id).state == "stopped"
 
 
+def test_a_press_on_a_page_that_saw_it_waiting_stops_the_first_run_and_no_later_one(ann: User) -> None:
+    job = queue.enqueue(ann, WISHES)
+    run = run_for(queue.take("one"))  # type: ignore[arg-type]
+    assert stop(job.task_id, by=ann, run=0).stopped
+    with pytest.raises(Stopped):
+        run.check()
+    queue.enqueue_again(Task.objects.get(pk=job.task_id), ann, WISHES)
+    assert stop(job.task_id, by=ann, run=0).why == "newer_run"
+
+
 def test_a_job_whose_worker_died_gets_a_new_run(ann: User) -> None:
     job = queue.enqueue(ann, WISHES)
     first = run_for(queue.take("one"))  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ class Visitor:
         """What pressing Stop on the page, as it is now, would send; with the address to send it to."""
         page = self.page(f"/tasks/{task}/")
         form, button = page.by_id(f"{prefix(task)}-stop"), page.by_id(f"{prefix(task)}-button")
-        if form is None or button is None:
+        if form is None or button is None or button.get("type") != "submit":
             raise Broken(f"{self.name} finds no Stop on the page of task {task}")
         return {**_hidden(form), button.get("name"): button.get("value"), "address": form.get("action")}
 
