@@ -28,6 +28,12 @@ ENDS = {NOT_SENT, CANCELLED, COMPLETED_BEFORE, FAILED}
 REPORT, NOTIFY = "report.create", "notify.post"
 
 
+NEVER = frozenset({(NOT_SENT, 0)})
+DONE = frozenset({(COMPLETED_BEFORE, 1)})
+GIVEN_UP = frozenset({(CANCELLED, 0)})
+ACTIVE = frozenset({STILL_ACTIVE})
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A point, what is shown right after a stop there, and how it may end: label, and effects in the ledger."""
@@ -120,6 +126,13 @@ class Scene:
         for point in self.row.also_hold:
             self.sandbox.release(point, "main")
 
+    def wait_for_the_provider(self) -> None:
+        """Until it has done, or holds, what reached it before its client was gone."""
+        if self.row.also_hold:
+            self.sandbox.wait(self.row.also_hold[0], "main")
+        elif self.row.at != "P2":
+            self.sandbox.settled("main")
+
     def follow_up_once(self) -> None:
         assert reconcile.work() > 0
 
@@ -166,7 +179,13 @@ class Scene:
 RETRIED = {"label": "retry", "text": "retry", "sandbox": {"refuse": True}}
 
 
-def waiting_for_a_lock() -> int:
+def wait_for_the_lock() -> None:
+    """Until somebody waits for a row's lock; SQLite does not tell who waits for its file."""
+    if connection.vendor == "postgresql":
+        eventually(_waiting, 1)
+
+
+def _waiting() -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -179,8 +198,7 @@ def stopping(scene: Scene, in_thread: InThread) -> StopReport:
     if scene.row.at != "P1":
         return scene.stop()
     pressed = in_thread(scene.stop)
-    if connection.vendor == "postgresql":
-        eventually(waiting_for_a_lock, 1)
+    wait_for_the_lock()
     scene.pass_the_point()
     report: StopReport = pressed.result()
     return report

@@ -12,8 +12,11 @@ from agentstop.states import Cancellation
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.conftest import InThread
 from tests.races.scene import (
-    CANCELLED,
+    ACTIVE,
     COMPLETED_BEFORE,
+    DONE,
+    GIVEN_UP,
+    NEVER,
     NOT_SENT,
     REPORT,
     STILL_ACTIVE,
@@ -25,11 +28,6 @@ from tests.races.scene import (
 from tests.races.senders import Got, Sender
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
-
-NEVER = frozenset({(NOT_SENT, 0)})
-DONE = frozenset({(COMPLETED_BEFORE, 1)})
-GIVEN_UP = frozenset({(CANCELLED, 0)})
-ACTIVE = frozenset({STILL_ACTIVE})
 
 ROWS = [
     Row("P0 prepared, gate not reached", "", frozenset({NOT_SENT}), NEVER),

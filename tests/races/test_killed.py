@@ -1,0 +1,165 @@
+"""The process that sends is killed, or frozen past its lease, at each point: the lease decides, then the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agentstop.models import Attempt, Operation
+from agentstop.states import Claim
+from agentstop.stop import stop
+from agentstop.testing.sandbox.client import SandboxClient
+from tests.conftest import InThread
+from tests.counted import eventually
+from tests.observed import claims, task_of
+from tests.passing import let_pass
+from tests.races.scene import (
+    ACTIVE,
+    DONE,
+    GIVEN_UP,
+    NEVER,
+    NOT_SENT,
+    REPORT,
+    STILL_ACTIVE,
+    UNKNOWN,
+    Row,
+    Scene,
+    wait_for_the_lock,
+)
+from tests.races.senders import Got, OtherProcess, Sender
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
+
+SILENT = frozenset({UNKNOWN})
+LEASE = 3.0  # of what is frozen, which is long before its first heartbeat: these tests wait for its end
+
+Start = Callable[..., OtherProcess]
+
+
+@pytest.fixture
+def start(database_url: str, sandbox: SandboxClient) -> Iterator[Start]:
+    """Starts a process that may be killed."""
+    started: list[OtherProcess] = []
+
+    def start(**settings: float) -> OtherProcess:
+        started.append(OtherProcess(database_url))
+        started[-1].configure(sandbox.address, **settings)
+        return started[-1]
+
+    yield start
+    sandbox.reset()
+    for process in started:
+        process.end()
+
+
+# `shown`: when the lease of the killed process is over.
+KILLED = [
+    Row("P2 committed, no byte sent", "P2", SILENT, NEVER),
+    Row("P3 sent, not accepted", "received", SILENT, DONE),
+    Row("P3 a job", "received", SILENT, GIVEN_UP, REPORT, also_hold=("working",)),
+    Row("P4 accepted, id not returned", "accepted", SILENT, DONE),
+    Row("P4 a job", "accepted", SILENT, GIVEN_UP, REPORT, also_hold=("working",)),
+    Row("P5 id returned", "working", ACTIVE, GIVEN_UP, REPORT),
+    Row("P6 effect done, response not delivered", "effect", SILENT, DONE),
+    Row("P8 response read, not admitted", "P8", SILENT, DONE),
+]
+
+
+@pytest.mark.parametrize("row", KILLED, ids=[row.point for row in KILLED])
+def test_a_killed_sender_is_noticed_and_the_provider_asked(
+    row: Row, start: Start, this_process: Sender, sandbox: SandboxClient
+) -> None:
+    killed = start()
+    scene = Scene(row, killed, sandbox, beside=this_process)
+    scene.prepare()
+    scene.bring_to_the_point()
+    scene.stop()
+    assert scene.seen.label is STILL_ACTIVE
+    killed.kill()
+    let_pass(scene.task, 60)
+    assert scene.seen.label in row.shown
+
+    if row.at == "working":
+        scene.follow_up_once()
+    if not row.own:
+        scene.pass_the_point()
+    scene.wait_for_the_provider()
+    scene.check_the_others()
+    scene.follow_up()
+    scene.release_the_rest()
+    assert scene.run.context() == []
+    scene.check_the_end()
+
+
+def test_a_sender_killed_in_the_open_gate_leaves_nothing(
+    start: Start, this_process: Sender, sandbox: SandboxClient, in_thread: InThread
+) -> None:
+    killed = start()
+    row = Row("P1 gate open, not committed", "P1", frozenset(), NEVER)
+    scene = Scene(row, killed, sandbox, beside=this_process)
+    scene.bring_to_the_point()
+    pressed = in_thread(stop, scene.task)
+    wait_for_the_lock()
+    killed.kill()
+    report = pressed.result()
+    assert report.stopped and report.open == ()
+    assert not Operation.objects.filter(task=scene.task).exists()
+    assert scene.sandbox.ledger()["effects"] == []
+
+
+FROZEN = [
+    Row("P2 committed, no byte sent", "P2", SILENT, NEVER),
+    Row("P6 effect done, response not delivered", "effect", SILENT, DONE),
+    Row("P8 response read, not admitted", "P8", SILENT, DONE),
+]
+
+
+@pytest.mark.parametrize("row", FROZEN, ids=[row.point for row in FROZEN])
+def test_a_sender_asleep_past_its_lease_sends_nothing_when_it_wakes(
+    row: Row, start: Start, this_process: Sender, sandbox: SandboxClient
+) -> None:
+    frozen = start(settling=0.0, LEASE=LEASE, LEASE_MARGIN=0.5)
+    scene = Scene(row, frozen, sandbox, beside=this_process)
+    scene.prepare()
+    scene.bring_to_the_point()
+    frozen.freeze()
+    scene.stop()
+    assert scene.seen.label is STILL_ACTIVE
+    eventually(lambda: scene.seen.label, UNKNOWN)
+    scene.check_the_others()
+    scene.follow_up()
+    settled = scene.seen.label, scene.counts(scene.task, "main")["submits"]
+    scene.check_the_end()
+
+    frozen.thaw()
+    scene.pass_the_point()
+    assert frozen.got("main").outcome in {"ignored", "failed"}
+    frozen.rest()
+    assert (scene.seen.label, scene.counts(scene.task, "main")["submits"]) == settled
+    assert scene.run.context() == []
+    scene.check_the_end()
+
+
+def test_what_a_sleeper_did_not_send_may_be_sent_by_another(
+    start: Start, this_process: Sender, sandbox: SandboxClient
+) -> None:
+    frozen = start(settling=0.0, LEASE=LEASE, LEASE_MARGIN=0.5)
+    row = Row("P2 committed, no byte sent", "P2", SILENT, frozenset())
+    scene = Scene(row, frozen, sandbox, beside=this_process)
+    scene.bring_to_the_point()
+    frozen.freeze()
+    eventually(lambda: scene.seen.label, UNKNOWN)
+    scene.follow_up()
+    assert scene.seen.label is NOT_SENT
+    this_process.start("main", scene.run, row.action, row.args)
+    assert this_process.got("main") == Got("accepted")
+
+    frozen.thaw()
+    frozen.go()
+    assert frozen.got("main") == Got("failed")
+    frozen.rest()
+    assert scene.counts(scene.task, "main") == {"submits": 1, "reads": 1, "cancels": 0, "writes": 1}
+    assert (Claim.UNSENT, "sender") in claims(scene.seen.operation.pk)
+    assert Attempt.objects.filter(operation__task=scene.task).count() == 2
+    assert task_of(scene.run).live_run == scene.run.number
