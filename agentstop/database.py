@@ -166,6 +166,10 @@ def _require_read_committed(conn: BaseDatabaseWrapper) -> None:
         )
 
 
+class StartOver(OperationalError):
+    """Raised within a retried transaction that has to begin anew: what it has locked is no longer what it meant."""
+
+
 def retried(function: Callable[P, R]) -> Callable[P, R]:
     """Run it again where the database gave up on a deadlock or a busy file; anything it did was rolled back."""
 
@@ -184,5 +188,7 @@ def retried(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _passing(error: OperationalError) -> bool:
+    if isinstance(error, StartOver):
+        return True
     state = getattr(error.__cause__, "sqlstate", "")
     return state in {"40001", "40P01"} or "database is locked" in str(error)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from agentstop import database
-from agentstop.models import Family, Task
-
-
-class _Moved(Exception):
-    """The family was merged into another one while its lock was waited for."""
+from agentstop.database import StartOver
+from agentstop.models import Family, ServingLink, Task
 
 
 def found() -> Family:
@@ -16,22 +15,36 @@ def found() -> Family:
 
 
 def locked_task(task_id: int) -> Task | None:
-    """The task, locked after its family; None where there is no such task. Only within a transaction."""
-    while True:
-        family_id = Task.objects.using(database.alias()).filter(pk=task_id).values_list("family", flat=True).first()
-        if family_id is None:
-            return None
-        try:
-            _lock(family_id)
-        except _Moved:
-            continue
-        return database.locked(Task.objects.filter(pk=task_id)).get()
+    """The task, locked after its family; None where there is no such task. Only within a retried transaction."""
+    return locked_tasks([task_id]).get(task_id)
 
 
-def _lock(family_id: int) -> None:
-    family = database.locked(Family.objects.filter(pk=_root(family_id))).get()
-    if family.merged_into_id is not None:
-        raise _Moved
+def locked_tasks(task_ids: Iterable[int]) -> dict[int, Task]:
+    """The tasks by id, locked in the order of their ids, after their families in the order of theirs."""
+    wanted = sorted(set(task_ids))
+    tasks = Task.objects.using(database.alias()).filter(pk__in=wanted)
+    families = sorted({_root(family) for family in tasks.values_list("family", flat=True)})
+    held = list(database.locked(Family.objects.filter(pk__in=families)))
+    if any(one.merged_into_id is not None for one in held):
+        raise StartOver("A family was merged while its lock was waited for.")  # a lock out of order would deadlock
+    return {task.pk: task for task in database.locked(Task.objects.filter(pk__in=wanted))}
+
+
+def merged(tasks: Sequence[Task]) -> int:
+    """The one family of these locked tasks from now on: the others point to it, whoever belongs to them."""
+    first, *others = sorted({_root(task.family_id) for task in tasks})
+    Family.objects.using(database.alias()).filter(pk__in=others).update(merged_into=first)
+    return first
+
+
+def would_close_a_ring(child: int, parent: int) -> bool:
+    """Whether the child is the parent, or one that the parent works for: serving it would make it its own cause."""
+    seen, wave = {parent}, {parent}
+    while wave and child not in seen:
+        above = ServingLink.objects.using(database.alias()).filter(child__in=wave)
+        wave = set(above.values_list("parent", flat=True)) - seen
+        seen |= wave
+    return child in seen
 
 
 def _root(family_id: int) -> int:

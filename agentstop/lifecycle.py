@@ -2,87 +2,148 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
-from agentstop import bodies, database, family, permissions, wake
+from agentstop import bodies, closing, database, family, permissions, spawning, wake
 from agentstop.exceptions import Paused, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.spawning import Served
 from agentstop.states import RunState, TaskState
 from agentstop.stop_signal import reason_over
 
 SIGN_OF_LIFE = timedelta(seconds=5)  # a check is written down so often at the most
 
 
-def begin(task: Task | int | str, *, owner: Any, subject: models.Model | None, by: Any) -> tuple[int, int]:
+def begin(
+    task: Task | int | str,
+    *,
+    owner: Any,
+    subject: models.Model | None,
+    by: Any,
+    serves: Sequence[Served] = (),
+    detached: bool = False,
+    keep: Sequence[int] = (),
+) -> tuple[int, int]:
     """The task's id and the new run's number."""
     if isinstance(task, str):
-        return _begin_new(bodies.one_line(task, "title"), owner, subject, by)
-    if owner is not None or subject is not None:
-        raise ValueError("owner and subject belong to a new task: pass a title to create one, or leave them out.")
-    task_id = task if isinstance(task, int) else task.pk
-    stopped = Task.objects.using(database.alias()).filter(pk=task_id, state=TaskState.STOPPED).first()
-    if stopped is not None and by is not None:
-        permissions.require(by, "start_run", stopped, Decided.START)
-    found = _begin_again(task_id, by)
+        if keep:
+            raise ValueError("keep names children of the run that is superseded: a new task has none.")
+        found = _begin_new(bodies.one_line(task, "title"), owner, subject, by, serves, detached)
+    else:
+        if owner is not None or subject is not None or detached:
+            raise ValueError("owner, subject and detached belong to a new task: pass a title, or leave them out.")
+        found = _begin_old(task if isinstance(task, int) else task.pk, by, serves, keep)
     if isinstance(found, Refused):
         raise found
-    wake.announce(task_id, over=True)
-    return task_id, found
+    return found
+
+
+def _begin_old(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[int]) -> tuple[int, int] | Refused:
+    if by is not None:
+        task = Task.objects.using(database.alias()).filter(pk=task_id).first()
+        if task is None:
+            raise TaskNotFound(f"There is no task {task_id}. No run was begun.")
+        permissions.require(by, "start_run", task, Decided.START)
+    return _begin_again(task_id, by, serves, keep)
 
 
 @database.retried
 def create(title: str, *, owner: Any = None, subject: models.Model | None = None) -> Task:
     """A task that has no run yet: queued work, which can be stopped before it starts."""
     with database.durable():
-        task = _create(bodies.one_line(title, "title"), owner, subject, database.now())
+        task = _create(bodies.one_line(title, "title"), owner, subject, database.now(), family.found().pk)
     wake.announce(task.pk)
     return task
 
 
 @database.retried
-def _begin_new(title: str, owner: Any, subject: models.Model | None, by: Any) -> tuple[int, int]:
+def _begin_new(
+    title: str, owner: Any, subject: models.Model | None, by: Any, serves: Sequence[Served], detached: bool
+) -> tuple[int, int] | Refused:
     with database.durable():
+        parents = spawning.locked_parents(serves)
+        if parents and owner is None:
+            owner = next(iter(parents.values())).owner
+        spawning.require_same_owner(owner.pk if owner is not None else None, parents)
         now = database.now()
-        task = _create(title, owner, subject, now)
+        root = family.merged(list(parents.values())) if parents else family.found().pk
+        task = _create(title, owner, subject, now, root, detached=detached)
+        spawning.link(task, serves)
+        if parents and not spawning.is_held(serves, parents):
+            refusal = spawning.bear_stopped(task, parents.values(), now)
+            return refusal
         number = _open(task, by, now)
     wake.announce(task.pk)
     return task.pk, number
 
 
-def _create(title: str, owner: Any, subject: models.Model | None, now: datetime) -> Task:
+def _create(
+    title: str, owner: Any, subject: models.Model | None, now: datetime, root: int, *, detached: bool = False
+) -> Task:
     return Task.objects.using(database.alias()).create(
         title=title,
         owner=owner,
         subject_type=ContentType.objects.get_for_model(subject) if subject is not None else None,
         subject_id=str(subject.pk) if subject is not None else "",
-        family=family.found(),
+        family_id=root,
+        detached=detached,
         state_since=now,
         created_at=now,
     )
 
 
 @database.retried
-def _begin_again(task_id: int, by: Any) -> int | Refused:
+def _begin_again(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[int]) -> tuple[int, int] | Refused:
+    """A new run; the old one is superseded, and with it ends what works for it alone and is not kept."""
     with database.durable():
-        task = family.locked_task(task_id)
+        tasks = family.locked_tasks({task_id, *(run.task_id for run in serves)})
+        task = tasks.get(task_id)
         if task is None:
             raise TaskNotFound(f"There is no task {task_id}. No run was begun.")
         now = database.now()
-        if task.state == TaskState.STOPPED and by is None:
-            _decide(task, Decided.START, now, effect=Effect.DENIED, detail={"why": "stopped"})
-            return Stopped(f"Task {task_id} was stopped. Only a person may begin a new run: pass by=user.")
-        if task.state == TaskState.PAUSED:
-            return Paused(f"Task {task_id} is paused. Resume it before a new run is begun.")
+        refusal = _may_begin(task, by, serves, tasks)
+        if refusal is not None:
+            _decide(task, Decided.START, now, effect=Effect.DENIED, detail={"why": refusal.reason})
+            return refusal
+        if serves:
+            family.merged(list(tasks.values()))
+            spawning.link(task, serves)
+        superseded = task.live_run
         runs = Run.objects.using(database.alias()).filter(task=task, state=RunState.LIVE)
         runs.update(state=RunState.SUPERSEDED, ended_at=now)
         number = _open(task, by, now)
-        wake.notify_on_commit([task_id])
-    return number
+        closed = _leave_behind(task, superseded, number, keep, now)
+        wake.notify_on_commit([task_id, *closed])
+    wake.announce(task_id, *closed, over=True)
+    return task_id, number
+
+
+def _may_begin(task: Task, by: Any, serves: Sequence[Served], parents: Mapping[int, Task]) -> Refused | None:
+    """Why no run may be begun now, or None."""
+    if task.state == TaskState.PAUSED:
+        return Paused(f"Task {task.pk} is paused. Resume it before a new run is begun.")
+    if by is not None:
+        return None
+    if task.state == TaskState.STOPPED and not spawning.adoptable(task, serves, parents):
+        return Stopped(f"Task {task.pk} was stopped. Only a person may begin a new run: pass by=user.")
+    if serves and not spawning.is_held(serves, parents):
+        return Stopped(f"Task {task.pk} was not begun again: no run that it would serve is live any more.")
+    return None
+
+
+def _leave_behind(task: Task, superseded: int | None, number: int, keep: Sequence[int], now: datetime) -> list[int]:
+    """Stop the children of the run that is over, but those that the new one keeps; answers who was stopped."""
+    if superseded is None and not keep:
+        return []
+    spawning.kept(keep, task, superseded, number)
+    decision = Decision.objects.using(database.alias()).filter(task=task, verb=Decided.START, run=number).latest("pk")
+    return closing.close_children(task, number - 1, decision, now)
 
 
 def _open(task: Task, by: Any, now: datetime) -> int:

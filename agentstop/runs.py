@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from django.core import signing
 from django.db import models
 
-from agentstop import calls, database, lifecycle
+from agentstop import calls, database, lifecycle, spawning
 from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.carry import Manner, OnStop, Tool
@@ -23,7 +24,7 @@ from agentstop.sending import in_domain
 from agentstop.states import RunState
 from agentstop.stop_signal import StopSignal, watch
 
-__all__ = ["Run", "abegin", "begin"]
+__all__ = ["Run", "abegin", "begin", "serve"]
 
 R = TypeVar("R")
 
@@ -202,27 +203,40 @@ class Run:
         return requests.make(self.task_id, self.number, action, args, options)
 
 
-def begin(
-    task: Task | int | str,
-    *,
-    owner: Any = None,
-    subject: models.Model | None = None,
-    by: Any = None,
-) -> Run:
+class Beginning(TypedDict, total=False):
+    """The keyword arguments of `begin`."""
+
+    owner: Any  # of a new task; a child has its parent's
+    subject: models.Model | None  # of a new task: any saved object of the host
+    by: Any  # the person who begins it; needed, with the right to start runs, for a task that was stopped
+    serves: Sequence[Run]  # the runs that it works for: it goes on while one of them is live
+    detached: bool  # it serves them, and goes on without them
+    keep: Sequence[int]  # the children of the superseded run, by task id, that the new run keeps
+
+
+def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
     """Begin a new run of a task, or of a new task with this title; the current run is superseded, and told so.
 
-    A stopped task is begun again only `by` a person who may start runs; Stopped is raised otherwise. `owner` and
-    `subject` (any saved object of the host) belong to a new task.
+    With the old run ends what works for it alone. Raises Stopped where the task was stopped and no person begins it, or
+    where no run that it would serve is live: then the task is there, born stopped.
     """
-    return Run(*lifecycle.begin(task, owner=owner, subject=subject, by=by))
+    found = lifecycle.begin(
+        task,
+        owner=options.get("owner"),
+        subject=options.get("subject"),
+        by=options.get("by"),
+        serves=options.get("serves", ()),
+        detached=options.get("detached", False),
+        keep=options.get("keep", ()),
+    )
+    return Run(*found)
 
 
-async def abegin(
-    task: Task | int | str,
-    *,
-    owner: Any = None,
-    subject: models.Model | None = None,
-    by: Any = None,
-) -> Run:
+async def abegin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
     """As `begin`."""
-    return await in_domain(begin, task, owner=owner, subject=subject, by=by)
+    return await in_domain(partial(begin, task, **options))
+
+
+def serve(child: Task | int, run: Run) -> None:
+    """From now on the task works for this run too, and goes on as long as it is live; a ring is refused."""
+    spawning.serve(child if isinstance(child, int) else child.pk, run)

@@ -117,17 +117,21 @@ def _fold_in(
     """Set what all of their facts, and receipts that are about to be stored, make of the locked operations."""
     facts = facts_of(operations, unsaved)
     for operation in operations:
-        changed = apply(operation, fold(facts[operation.pk], now), now)
+        changed = apply(operation, fold(facts[operation.pk], now), now, heard=bool(unsaved))
         tries = len(facts[operation.pk].cancel.tries)
         schedule(operation, now, changed=changed, cancel_tries=tries, followed=followed)
 
 
-def apply(operation: Operation, folded: Folded, now: datetime) -> bool:
-    """Set the cached columns from a fold; True where the state or the cancellation is another one."""
+def apply(operation: Operation, folded: Folded, now: datetime, *, heard: bool = False) -> bool:
+    """Set the cached columns from a fold; True where the state or the cancellation is another one.
+
+    `heard`: a new receipt made the state; otherwise time alone may have, at the moment that was due.
+    """
     changed = bool(operation.state != folded.state or operation.cancellation != folded.cancellation)
     if operation.state != folded.state:
         operation.state = folded.state
-        operation.state_since = now
+        due = operation.due_at if not heard and operation.due_at is not None else now
+        operation.state_since = min(due, now)
     operation.cancellation = folded.cancellation
     operation.contradictory = folded.contradictory
     operation.doubled = folded.doubled

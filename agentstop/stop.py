@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from django.db.models import Max
 
-from agentstop import bodies, conf, connectors, database, family, permissions, settle, wake
+from agentstop import bodies, closing, database, descendants, family, permissions, wake
+from agentstop.descendants import GoesOn
 from agentstop.exceptions import TaskNotFound
-from agentstop.models import Attempt, Decision, Operation, Receipt, Run, Task
+from agentstop.models import Attempt, Decision, Operation, Run, Task
 from agentstop.models.facts import Decided, Effect
-from agentstop.providers.base import Cancel
 from agentstop.sending import in_domain
-from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState, Verb
+from agentstop.states import OperationState, RunState, TaskState, Verb
 
 logger = logging.getLogger(__name__)
 
-OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
+NAMED = 100
 UNSENT = (OperationState.PREPARED, OperationState.NOT_SENT)
 
 
@@ -38,6 +39,8 @@ class StopReport:
     at: datetime
     open: tuple[int, ...]  # operations that have left and may still have their effect
     never_sent: tuple[int, ...]  # operations that were listed and will not be sent
+    descendants: int = 0  # tasks that worked for it alone, and were stopped with it: those with this stop_decision
+    goes_on: tuple[GoesOn, ...] = ()  # the first hundred that go on, each with the reason
 
 
 def stop(
@@ -67,7 +70,6 @@ def stop(
         permissions.require(by, "stop_task", found, Decided.STOP, reason=reason)
     press = Press(by, reason, run, policy, cancel, database.now())
     report = _commit(task_id, press)
-    wake.announce(task_id, over=True)
     logger.info("stop of task %s: %s", task_id, report.why or "stopped", extra={"action": "stop", "task": task_id})
     return report
 
@@ -118,10 +120,14 @@ def _commit(task_id: int, press: Press) -> StopReport:
         )
         if not why:
             _close(task, decision, now)
-        if why != "newer_run" and press.cancel:
-            _cancel_open_operations(task, decision, now)
-        report = _report(task, decision, why)
-        wake.notify_on_commit([task_id])
+        closed: list[int] = []
+        if why != "newer_run":
+            closed = closing.close_children(task, task.last_run, decision, now, cancel=press.cancel)
+            if press.cancel:
+                closing.cancel_open_operations([task_id], decision, now)
+        report = _report(task, decision, why, closed)
+        wake.notify_on_commit([task_id, *closed])
+    wake.announce(task_id, *closed, over=True)
     return report
 
 
@@ -159,44 +165,7 @@ def _close(task: Task, decision: Decision, now: datetime) -> None:
     )
 
 
-def _cancel_open_operations(task: Task, decision: Decision, now: datetime) -> None:
-    """Pass the stop on: every operation that may still be under way is to be cancelled, where its provider can."""
-    operations = list(database.locked(Operation.objects.filter(task=task, state__in=OPEN)))
-    asked = [operation for operation in operations if operation.cancellation == Cancellation.NONE]
-    begun = _begun(asked)
-    until = now + timedelta(seconds=conf.CANCEL_DEADLINE)
-    Decision.objects.using(database.alias()).bulk_create(
-        _cancel_decision(operation, decision, now, until, begun=operation.pk in begun) for operation in asked
-    )
-    if operations:
-        settle.refold(operations, now)
-
-
-def _begun(operations: Sequence[Operation]) -> set[int]:
-    """The operations that their providers have said to be under way: some can be cancelled only before that."""
-    said = Receipt.objects.using(database.alias()).filter(
-        operation__in=[operation.pk for operation in operations], claim__in=[Claim.RUNNING, Claim.PROGRESS]
-    )
-    return set(said.values_list("operation", flat=True))
-
-
-def _cancel_decision(operation: Operation, cause: Decision, now: datetime, until: datetime, *, begun: bool) -> Decision:
-    capability = connectors.capability(operation.connector, operation.action)
-    too_late = begun and capability.cancel is Cancel.UNTIL_STARTED
-    return Decision(
-        task_id=operation.task_id,
-        operation=operation,
-        verb=Decided.CANCEL,
-        by=cause.by,
-        policy=cause.policy,
-        cause=cause,
-        until=until,
-        detail={"possible": capability.cancellable and not too_late, "needs_ref": capability.cancel_needs_ref},
-        at=now,
-    )
-
-
-def _report(task: Task, decision: Decision, why: str) -> StopReport:
+def _report(task: Task, decision: Decision, why: str, closed: Sequence[int]) -> StopReport:
     states = Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "state")
     return StopReport(
         task=task.pk,
@@ -204,8 +173,10 @@ def _report(task: Task, decision: Decision, why: str) -> StopReport:
         why=why,
         decision=decision.pk,
         at=decision.at,
-        open=_having(states, OPEN),
+        open=_having(states, closing.OPEN),
         never_sent=_having(states, UNSENT),
+        descendants=len(closed),
+        goes_on=tuple(islice(descendants.going_on([task.pk, *closed]), NAMED)),
     )
 
 

@@ -21,6 +21,8 @@ from agentstop import conf, database
 logger = logging.getLogger(__name__)
 
 CHANNEL = "agentstop"
+NAMED = 400  # tasks that one wake names
+ANY = "*"
 GATHER = 0.05  # seconds in which wakes that are not urgent are gathered into one NOTIFY
 IDLE = 5.0  # seconds without a wake after which the telling thread ends
 READY = 10.0  # seconds that a subscriber waits for the listening to begin, at the most
@@ -32,14 +34,16 @@ Subscriber = Callable[[frozenset[int] | None, bool], None]
 def notify_on_commit(task_ids: Iterable[int], *, over: bool = True) -> None:
     """Within a transaction: other processes hear of these tasks with its commit. Ends of runs cannot wait."""
     if database.is_postgresql():
-        payload = ("over:" if over else "") + ",".join(map(str, task_ids))
+        named = list(task_ids)
+        # A payload holds less than 8,000 bytes: beyond that everybody looks at everything.
+        payload = ("over:" if over else "") + (",".join(map(str, named)) if len(named) <= NAMED else ANY)
         with database.connection().cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, payload])
 
 
-def announce(task_id: int, *, over: bool = False) -> None:
+def announce(*task_ids: int, over: bool = False) -> None:
     """After a commit: this process hears now, others soon; of the end of a run, by the transaction's own NOTIFY."""
-    _hub().announce(task_id, over=over)
+    _hub().announce(frozenset(task_ids), over=over)
 
 
 def subscribe(subscriber: Subscriber) -> Callable[[], None]:
@@ -75,10 +79,10 @@ class Hub:
         with self._lock:
             self._subscribers.pop(number, None)
 
-    def announce(self, task_id: int, *, over: bool) -> None:
-        self.deliver(frozenset({task_id}), over)
+    def announce(self, task_ids: frozenset[int], *, over: bool) -> None:
+        self.deliver(task_ids, over)
         if not over and database.is_postgresql():
-            self._teller.tell(task_id)
+            self._teller.tell(task_ids)
 
     def deliver(self, task_ids: frozenset[int] | None, over: bool) -> None:
         with self._lock:
@@ -140,9 +144,9 @@ def _listen_postgresql(ready: Callable[[], None], deliver: Subscriber, over: Cal
         own.close()
 
 
-def _read(payload: str) -> tuple[frozenset[int], bool]:
+def _read(payload: str) -> tuple[frozenset[int] | None, bool]:
     ids = payload.removeprefix("over:")
-    return frozenset(map(int, ids.split(","))), ids != payload
+    return None if ids == ANY else frozenset(map(int, ids.split(","))), ids != payload
 
 
 def _watch_sqlite(ready: Callable[[], None], deliver: Subscriber, over: Callable[[], bool]) -> None:
@@ -177,9 +181,9 @@ class Teller:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def tell(self, task_id: int) -> None:
+    def tell(self, task_ids: frozenset[int]) -> None:
         with self._changed:
-            self._gathered.add(task_id)
+            self._gathered |= task_ids
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._work, name="agentstop-tell", daemon=True)
                 self._thread.start()
@@ -212,8 +216,7 @@ class Teller:
     def _pass_on(self, task_ids: list[int]) -> None:
         try:
             database.close_spent_connections()
-            for start in range(0, len(task_ids), 500):  # a payload holds less than 8,000 bytes
-                notify_on_commit(task_ids[start : start + 500], over=False)
+            notify_on_commit(task_ids, over=False)
         except Exception:
             logger.warning("a wake was not passed on; the sweep makes it good", exc_info=True)
             database.connection().close()

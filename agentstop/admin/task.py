@@ -21,9 +21,9 @@ from agentstop import permissions
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
 from agentstop.admin.inlines import DecisionOfTaskInline, OperationInline, RunInline
 from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
+from agentstop.closing import OPEN
 from agentstop.models import Operation, Run, ServingLink, Task
 from agentstop.states import TaskState
-from agentstop.stop import OPEN
 
 
 @admin.register(Task)

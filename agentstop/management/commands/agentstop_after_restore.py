@@ -7,9 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from agentstop import database
+from agentstop.closing import OPEN
 from agentstop.models import Operation, Task
 from agentstop.states import TaskState
-from agentstop.stop import OPEN, stop
+from agentstop.stop import stop
 
 REASON = "Restored from a backup: what was decided after it was taken is not known here."
 

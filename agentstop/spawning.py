@@ -1,0 +1,120 @@
+"""Which runs a task serves: a child goes on while one of them is live, and is born stopped where none is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from agentstop import closing, database, family
+from agentstop.exceptions import Denied, Refused, Stopped, TaskNotFound
+from agentstop.models import Decision, ServingLink, Task
+from agentstop.models.facts import Decided
+from agentstop.states import TaskState
+
+
+class Served(Protocol):
+    """A run, as its handle names it."""
+
+    @property
+    def task_id(self) -> int: ...
+
+    @property
+    def number(self) -> int: ...
+
+
+class ClosesARing(Refused):
+    """A task would come to serve itself, through others: nobody could be the last to hold it."""
+
+    reason = "closes_a_ring"
+
+
+def locked_parents(serves: Iterable[Served]) -> dict[int, Task]:
+    """The tasks whose runs are served, locked; TaskNotFound where one is missing."""
+    wanted = {run.task_id for run in serves}
+    parents = family.locked_tasks(wanted)
+    for missing in wanted - parents.keys():
+        raise TaskNotFound(f"There is no task {missing} to serve. Nothing was begun.")
+    return parents
+
+
+def require_same_owner(owner_id: int | None, parents: Mapping[int, Task]) -> None:
+    """Nobody's work hangs on somebody else's task."""
+    for parent in parents.values():
+        if parent.owner_id != owner_id:
+            raise Denied(f"Task {parent.pk} belongs to somebody else: a task serves runs of its own owner's tasks.")
+
+
+def is_held(serves: Iterable[Served], parents: Mapping[int, Task]) -> bool:
+    """Whether one of the served runs is live."""
+    return any(parents[run.task_id].live_run == run.number for run in serves)
+
+
+def link(child: Task, serves: Iterable[Served]) -> None:
+    """Write down that the child serves these runs; what is there already stays."""
+    ServingLink.objects.using(database.alias()).bulk_create(
+        [ServingLink(child=child, parent_id=run.task_id, parent_run=run.number) for run in serves],
+        ignore_conflicts=True,
+    )
+
+
+def bear_stopped(child: Task, parents: Iterable[Task], now: datetime) -> Stopped:
+    """Stop a child that nobody live has asked for, as what stopped its parent would have."""
+    causes = (parent.stop_decision_id for parent in parents if parent.stop_decision_id is not None)
+    cause = next(causes, None)
+    decision = Decision.objects.using(database.alias()).create(
+        task=child, verb=Decided.STOP, policy=closing.FAMILY, cause_id=cause, reason="born stopped", at=now
+    )
+    child.state, child.state_since, child.stopped_at = TaskState.STOPPED, now, now
+    child.stop_decision = decision
+    child.save(using=database.alias())
+    return Stopped(f"Task {child.pk} was born stopped: no run that it would serve is live any more. End here.")
+
+
+@database.retried
+def serve(child_id: int, run: Served) -> None:
+    """From now on the task works for this run too, and goes on as long as it is live.
+
+    Raises Stopped where the run or the task is over, ClosesARing, Denied for somebody else's run, TaskNotFound.
+    """
+    with database.durable():
+        tasks = family.locked_tasks({child_id, run.task_id})
+        for missing in {child_id, run.task_id} - tasks.keys():
+            raise TaskNotFound(f"There is no task {missing}. Nothing was linked.")
+        child, parent = tasks[child_id], tasks[run.task_id]
+        require_same_owner(child.owner_id, {parent.pk: parent})
+        if family.would_close_a_ring(child_id, parent.pk):
+            raise ClosesARing(f"Task {child_id} cannot serve task {parent.pk}, which works for it. Begin a new task.")
+        if parent.live_run != run.number or child.state == TaskState.STOPPED:
+            over = f"run {run.number} of task {parent.pk}" if parent.live_run != run.number else f"task {child_id}"
+            raise Stopped(f"Nothing was linked: {over} is over.")
+        family.merged([child, parent])
+        link(child, [run])
+
+
+def kept(children: Sequence[int], task: Task, superseded: int | None, number: int) -> None:
+    """Children of the superseded run that the new run adopts: they go on."""
+    links = ServingLink.objects.using(database.alias()).filter(
+        parent=task, parent_run=superseded or 0, child__in=children
+    )
+    found = set(links.values_list("child", flat=True))
+    for stranger in set(children) - found:
+        raise ValueError(f"keep names task {stranger}, which does not serve run {superseded} of task {task.pk}.")
+    ServingLink.objects.using(database.alias()).bulk_create(
+        [ServingLink(child_id=child, parent=task, parent_run=number) for child in sorted(found)], ignore_conflicts=True
+    )
+
+
+def adoptable(child: Task, serves: Sequence[Served], parents: Mapping[int, Task]) -> bool:
+    """Whether a live run may begin this stopped child again: it was stopped with others, not by a press of its own."""
+    own_press = (
+        Decision.objects.using(database.alias())
+        .filter(task=child, verb=Decided.STOP, operation__isnull=True)
+        .exclude(policy=closing.FAMILY)
+    )
+    last_start = Decision.objects.using(database.alias()).filter(task=child, verb=Decided.START, run=child.last_run)
+    since = last_start.order_by("-pk").values_list("pk", flat=True).first() or 0
+    served_before = ServingLink.objects.using(database.alias()).filter(
+        child=child, parent__in=[run.task_id for run in serves]
+    )
+    return is_held(serves, parents) and served_before.exists() and not own_press.filter(pk__gt=since).exists()
