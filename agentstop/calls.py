@@ -6,12 +6,13 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from agentstop import asking, connectors, database
 from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
-from agentstop.exceptions import AlreadyDone, Finished, OutcomeUnknown, PassExpired, Stopped, Superseded
+from agentstop.exceptions import AlreadyDone, Finished, OutcomeUnknown, PassExpired, Paused, Stopped, Superseded
 from agentstop.follow_up import can_look_up
 from agentstop.gate import open_gate
 from agentstop.heartbeat import kept_alive
@@ -24,6 +25,7 @@ from agentstop.request import Request
 from agentstop.sending import in_domain, sender
 from agentstop.states import OperationState
 from agentstop.stop_signal import held, watch
+from agentstop.waiting import auntil_resumed, until_resumed
 
 RUN_IS_OVER = (Stopped, Superseded, Finished)
 RECORDING = 60.0  # seconds that a freed caller waits for a commit under way, which says what it got
@@ -37,14 +39,25 @@ def call(request: Request, manner: Manner) -> Outcome:
     """
     _require_sender(request, manner)
     database.require_other_threads_to_see()
-    try:
-        found = _enter(request, manner)
-    except OutcomeUnknown as refusal:
-        operation = _listed(refusal)
-        if not can_look_up(operation) or not sender().start(lambda: _look(operation)).result():
-            raise
-        found = _enter(request, manner)
+    found = _entered(request, manner)
     return found if isinstance(found, Outcome) else _wait(found)
+
+
+def _entered(request: Request, manner: Manner) -> Outcome | Carry:
+    """Through the gate, after waiting for the end of a pause and, once, a look at what became of it."""
+    looked = False
+    while True:
+        try:
+            return _enter(request, manner)
+        except Paused:
+            if not manner.wait:
+                raise
+            until_resumed(request.task)
+        except OutcomeUnknown as refusal:
+            operation = _listed(refusal)
+            if looked or not can_look_up(operation) or not sender().start(partial(_look, operation)).result():
+                raise
+            looked = True
 
 
 async def acall(request: Request, manner: Manner) -> Outcome:
@@ -63,13 +76,19 @@ def _require_sender(request: Request, manner: Manner) -> None:
 
 
 async def _aenter(request: Request, manner: Manner) -> Outcome | Carry:
-    try:
-        return await in_domain(_enter, request, manner)
-    except OutcomeUnknown as refusal:
-        operation = await in_domain(_listed, refusal)
-        if not can_look_up(operation) or not await _look(operation):
-            raise
-        return await in_domain(_enter, request, manner)
+    looked = False
+    while True:
+        try:
+            return await in_domain(_enter, request, manner)
+        except Paused:
+            if not manner.wait:
+                raise
+            await auntil_resumed(request.task)
+        except OutcomeUnknown as refusal:
+            operation = await in_domain(_listed, refusal)
+            if looked or not can_look_up(operation) or not await _look(operation):
+                raise
+            looked = True
 
 
 def _listed(refusal: OutcomeUnknown) -> Operation:

@@ -45,6 +45,7 @@ class Manner:
     send: Tool | None
     classify: Classify
     on_stop: OnStop
+    wait: bool = True  # while the task is paused; False: raise Paused, for jobs that come back
 
 
 class Carry:
@@ -123,8 +124,8 @@ class Carry:
         if answer.claim is not Claim.SUCCEEDED:
             return answer, ""
         try:
-            verdict = self.manner.classify(answer.result)
-        except Exception as error:  # a rule that fails must not cost the receipt
+            verdict = Verdict(self.manner.classify(answer.result))
+        except BaseException as error:  # a rule that fails must not cost the receipt, whatever it raises
             return answer, f"The result could not be classified: {asking.describe(error)}"
         if verdict is Verdict.FAILED:
             return replace(answer, claim=Claim.FAILED), ""

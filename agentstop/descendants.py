@@ -62,6 +62,12 @@ def mark(task: Task, run: int, decision: Decision) -> None:
         _mark_in_turn(task, run, decision)
 
 
+def unmark(decision: Decision) -> None:
+    """Take the marks away again, where the tasks are not to be stopped."""
+    marked_ones = Task.objects.using(database.alias()).filter(stop_decision=decision, state__in=ALIVE)
+    marked_ones.update(stop_decision=None)
+
+
 def marked(decision: Decision) -> Iterator[Sequence[Task]]:
     """The tasks that this decision marks and that are still to be stopped, in batches."""
     rows = Task.objects.using(database.alias()).filter(stop_decision=decision, state__in=ALIVE).order_by("pk")

@@ -10,19 +10,22 @@ from agentstop.states import TaskState
 
 @dataclass(frozen=True, slots=True)
 class DecisionFact:
-    """One decision that was applied to a task: its verb, and the run that it began or met."""
+    """One decision that was applied to a task: its verb, the run that it began or met, and what it answers."""
 
     verb: str
     run: int | None = None
+    id: int = 0
+    cause: int | None = None  # of a resume: the pause that it lifts
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedTask:
-    """What the decisions say."""
+    """What the decisions say. `held` are the pauses that nobody has lifted."""
 
     state: TaskState = TaskState.ACTIVE
     live_run: int | None = None
     last_run: int = 0
+    held: frozenset[int] = frozenset()
 
 
 def fold_task(decisions: Iterable[DecisionFact]) -> FoldedTask:
@@ -42,7 +45,13 @@ def _after(task: FoldedTask, decision: DecisionFact) -> FoldedTask:
     if decision.verb in {"finish", "fail"}:
         return FoldedTask(TaskState.FINISHED, None, task.last_run)
     if decision.verb == "pause":
-        return FoldedTask(TaskState.PAUSED, task.live_run, task.last_run)
+        return _holding(task, task.held | {decision.id})
     if decision.verb == "resume":
-        return FoldedTask(TaskState.ACTIVE, task.live_run, task.last_run)
+        return _holding(task, task.held - {decision.cause or 0})
     return task
+
+
+def _holding(task: FoldedTask, held: frozenset[int]) -> FoldedTask:
+    if task.state not in {TaskState.ACTIVE, TaskState.PAUSED}:
+        return task
+    return FoldedTask(TaskState.PAUSED if held else TaskState.ACTIVE, task.live_run, task.last_run, held)

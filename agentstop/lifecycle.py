@@ -13,6 +13,7 @@ from agentstop import bodies, closing, database, family, permissions, spawning, 
 from agentstop.exceptions import Paused, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.pause import hold_with
 from agentstop.spawning import Served
 from agentstop.states import RunState, TaskState
 from agentstop.stop_signal import reason_over
@@ -79,6 +80,9 @@ def _begin_new(
             refusal = spawning.bear_stopped(task, parents.values(), now)
             return refusal
         number = _open(task, by, now)
+        live = [parents[run.task_id] for run in serves if parents[run.task_id].live_run == run.number]
+        if live and all(parent.state == TaskState.PAUSED for parent in live):
+            hold_with(task, live, now)
     wake.announce(task.pk)
     return task.pk, number
 

@@ -124,20 +124,8 @@ def _refuse(reason: type[Refused], task: Task, operation: Operation | None, requ
         operation = Operation.objects.using(using).create(
             task=task, key=request.key, incarnation=request.incarnation, **listing(request, now)
         )
-    same = Decision.objects.using(using).filter(
-        operation=operation, run=request.run, verb=Decided.REFUSE, reason=reason.reason
-    )
-    if not same.update(count=F("count") + 1):
-        Decision.objects.using(using).create(
-            task=task,
-            operation=operation,
-            run=request.run,
-            verb=Decided.REFUSE,
-            policy="gate",
-            reason=reason.reason,
-            at=now,
-        )
-        refold([operation], now)
+    if reason is not Paused:  # a pause holds it: it stays listed, and its turn comes
+        _count(reason, task, operation, request, now)
     words = WORDS[reason.reason].format(
         task=task.pk,
         run=request.run,
@@ -149,3 +137,21 @@ def _refuse(reason: type[Refused], task: Task, operation: Operation | None, requ
     refusal = reason(words)
     refusal.operation = operation.pk
     return refusal
+
+
+def _count(reason: type[Refused], task: Task, operation: Operation, request: Request, now: datetime) -> None:
+    """Write a refusal down, or count it again: each run and reason has one row."""
+    refusals = Decision.objects.using(database.alias())
+    same = refusals.filter(operation=operation, run=request.run, verb=Decided.REFUSE, reason=reason.reason)
+    if same.update(count=F("count") + 1):
+        return
+    refusals.create(
+        task=task,
+        operation=operation,
+        run=request.run,
+        verb=Decided.REFUSE,
+        policy="gate",
+        reason=reason.reason,
+        at=now,
+    )
+    refold([operation], now)

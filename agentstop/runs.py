@@ -23,6 +23,7 @@ from agentstop.outcomes import Classify, Outcome, any_value
 from agentstop.sending import in_domain
 from agentstop.states import RunState
 from agentstop.stop_signal import StopSignal, watch
+from agentstop.waiting import auntil_resumed, until_resumed
 
 __all__ = ["Run", "abegin", "begin", "serve"]
 
@@ -61,13 +62,28 @@ class Run:
             raise BadToken(f"This run token belongs to another task than {task}. Nothing was sent.")
         return cls(task_id, number)
 
-    def check(self) -> None:
-        """Raise Stopped, Superseded, Finished or Paused unless this run may go on. Call it before every model call."""
-        lifecycle.check(self.task_id, self.number)
+    def check(self, *, wait: bool = False) -> None:
+        """Raise Stopped, Superseded, Finished or Paused unless this run may go on. Call it before every model call.
 
-    async def acheck(self) -> None:
+        With `wait=True` it waits for the end of a pause instead of raising Paused.
+        """
+        while True:
+            try:
+                return lifecycle.check(self.task_id, self.number)
+            except Paused:
+                if not wait:
+                    raise
+                until_resumed(self.task_id)
+
+    async def acheck(self, *, wait: bool = False) -> None:
         """As `check`."""
-        await in_domain(self.check)
+        while True:
+            try:
+                return await in_domain(lifecycle.check, self.task_id, self.number)
+            except Paused:
+                if not wait:
+                    raise
+                await auntil_resumed(self.task_id)
 
     def call(
         self,
@@ -77,14 +93,16 @@ class Run:
         send: Tool | None = None,
         classify: Classify = any_value,
         on_stop: OnStop = "finish",
+        wait: bool = True,
         **options: Unpack[requests.Options],
     ) -> Outcome:
         """One external effect: through the gate, sent once, its receipt kept, its result admitted if the run is live.
 
         `send(op)` sends by the caller's own code instead of the connector's provider. `classify` judges the answer.
-        `on_stop="cancel"` is for reads and for tools that give up cleanly; effects are left to finish.
+        `on_stop="cancel"` is for reads and tools that give up cleanly; effects are left to finish. While the task is
+        paused the call waits; with `wait=False` it raises Paused, for jobs that come back.
         """
-        return calls.call(self._request(action, args, options), Manner(send, classify, on_stop))
+        return calls.call(self._request(action, args, options), Manner(send, classify, on_stop, wait))
 
     async def acall(
         self,
@@ -94,10 +112,11 @@ class Run:
         send: Tool | None = None,
         classify: Classify = any_value,
         on_stop: OnStop = "finish",
+        wait: bool = True,
         **options: Unpack[requests.Options],
     ) -> Outcome:
         """As `call`. A coroutine function given as `send` runs on agentstop's own loop, and outlives this one."""
-        return await calls.acall(self._request(action, args, options), Manner(send, classify, on_stop))
+        return await calls.acall(self._request(action, args, options), Manner(send, classify, on_stop, wait))
 
     def dispatch(
         self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]

@@ -92,7 +92,7 @@ def _of_tasks(tasks: Sequence[Task]) -> Iterator[Difference]:
         task__in=[task.pk for task in tasks], operation__isnull=True, effect=Effect.APPLIED
     )
     for decision in applied.order_by("pk"):
-        decisions[decision.task_id].append(DecisionFact(decision.verb, decision.run))
+        decisions[decision.task_id].append(DecisionFact(decision.verb, decision.run, decision.pk, decision.cause_id))
     for task in tasks:
         folded = fold_task(decisions[task.pk])
         for column in ("state", "live_run", "last_run"):

@@ -1,0 +1,159 @@
+"""Pause: dispatch is held and the run stays live; what works for it alone is held too, until every cause is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from agentstop import bodies, database, descendants, family, permissions, wake
+from agentstop.closing import FAMILY
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Decision, Task
+from agentstop.models.facts import Decided, Effect
+from agentstop.sending import in_domain
+from agentstop.states import TaskState
+
+
+def pause(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+    """Hold the task's dispatch; False where it is paused by a cause of its own, or over: that is noted.
+
+    What has left goes on. Callers wait; tasks that work for it alone are held too. Raises TaskNotFound or Denied.
+    """
+    task_id = _checked(task, by, Decided.PAUSE, reason)
+    done = _pause(task_id, by, bodies.safe(reason), policy)
+    return done
+
+
+def resume(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+    """Let the same run go on; False where no cause of its own holds it. What its parents hold stays held.
+
+    Raises TaskNotFound or Denied.
+    """
+    task_id = _checked(task, by, Decided.RESUME, reason)
+    return _resume(task_id, by, bodies.safe(reason), policy)
+
+
+async def apause(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+    """As `pause`."""
+    return await in_domain(pause, task, by=by, reason=reason, policy=policy)
+
+
+async def aresume(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+    """As `resume`."""
+    return await in_domain(resume, task, by=by, reason=reason, policy=policy)
+
+
+def open_causes(task_id: int) -> QuerySet[Decision]:
+    """The decisions that hold this task now: its own, and those of tasks that it works for."""
+    mine = Decision.objects.using(database.alias()).filter(task=task_id, operation__isnull=True)
+    begun = mine.filter(verb=Decided.START, effect=Effect.APPLIED).order_by("-pk").values_list("pk", flat=True).first()
+    lifted = mine.filter(verb=Decided.RESUME).exclude(cause=None).values("cause")
+    return mine.filter(verb=Decided.PAUSE, effect=Effect.APPLIED, pk__gt=begun or 0).exclude(pk__in=lifted)
+
+
+def _checked(task: Task | int, by: Any, verb: Decided, reason: str) -> int:
+    task_id = task if isinstance(task, int) else task.pk
+    found = Task.objects.using(database.alias()).filter(pk=task_id).first()
+    if found is None:
+        raise TaskNotFound(f"There is no task {task_id}. Nothing was changed.")
+    if by is not None:
+        permissions.require(by, "pause_task", found, verb, reason=bodies.safe(reason))
+    return task_id
+
+
+@database.retried
+def _pause(task_id: int, by: Any, reason: str, policy: str) -> bool:
+    with database.durable():
+        task, now = _locked(task_id), database.now()
+        own = open_causes(task_id).exclude(policy=FAMILY).exists()
+        alive = task.state in descendants.ALIVE
+        effect = Effect.APPLIED if alive and not own else Effect.NOTED
+        cause = _decided(task, Decided.PAUSE, now, by=by, policy=policy, reason=reason, effect=effect)
+        held = [task] if effect == Effect.APPLIED else []
+        if held and task.live_run is not None:
+            held += _hold_children(task, task.live_run, cause, now)
+        _set_state(held, TaskState.PAUSED, now)
+        wake.notify_on_commit([one.pk for one in held])
+    wake.announce(*[one.pk for one in held], over=True)
+    return bool(held)
+
+
+def hold_with(child: Task, parents: Iterable[Task], now: datetime) -> None:
+    """A child that is born while all that it would work for is paused is held with them."""
+    causes = [cause for parent in parents for cause in open_causes(parent.pk)]
+    Decision.objects.using(database.alias()).bulk_create(
+        Decision(task=child, run=child.live_run, verb=Decided.PAUSE, policy=FAMILY, cause=_root(cause), at=now)
+        for cause in causes
+    )
+    _set_state([child] if causes else [], TaskState.PAUSED, now)
+
+
+def _root(cause: Decision) -> Decision:
+    return cause.cause if cause.policy == FAMILY and cause.cause is not None else cause
+
+
+def _hold_children(task: Task, run: int, cause: Decision, now: datetime) -> list[Task]:
+    # The task's run stays live, so that it has to be marked itself for not to count as one that holds its children.
+    Task.objects.using(database.alias()).filter(pk=task.pk).update(stop_decision=cause)
+    descendants.mark(task, run, cause)
+    children = [child for batch in descendants.marked(cause) for child in batch if child.pk != task.pk]
+    descendants.unmark(cause)
+    Decision.objects.using(database.alias()).bulk_create(
+        Decision(
+            task=child, run=child.live_run, verb=Decided.PAUSE, by=cause.by, policy=FAMILY, reason=cause.reason,
+            cause=cause, at=now,
+        )
+        for child in children
+    )  # fmt: skip
+    return children
+
+
+@database.retried
+def _resume(task_id: int, by: Any, reason: str, policy: str) -> bool:
+    with database.durable():
+        task, now = _locked(task_id), database.now()
+        own = list(open_causes(task_id).exclude(policy=FAMILY)) if task.state == TaskState.PAUSED else []
+        if not own:
+            _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, effect=Effect.NOTED)
+        freed = [one for cause in own for one in _lift(task, cause, now, by, policy, reason)]
+        wake.notify_on_commit([one.pk for one in freed])
+    wake.announce(*[one.pk for one in freed], over=True)
+    return bool(own)
+
+
+def _lift(task: Task, cause: Decision, now: datetime, by: Any, policy: str, reason: str) -> list[Task]:
+    """Take a cause away from its task and from all that it held; those that nothing else holds go on."""
+    through = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.PAUSE).select_related("task")
+    _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, cause=cause)
+    for one in through:
+        _decided(one.task, Decided.RESUME, now, by=by, policy=FAMILY, reason=reason, cause=one)
+    freed = [one for one in [task, *(other.task for other in through)] if _is_free(one)]
+    _set_state(freed, TaskState.ACTIVE, now)
+    return freed
+
+
+def _is_free(task: Task) -> bool:
+    return task.state == TaskState.PAUSED and not open_causes(task.pk).exists()
+
+
+def _locked(task_id: int) -> Task:
+    task = family.locked_task(task_id)
+    if task is None:
+        raise TaskNotFound(f"There is no task {task_id}. Nothing was changed.")
+    return task
+
+
+def _decided(task: Task, verb: Decided, now: datetime, **columns: Any) -> Decision:
+    return Decision.objects.using(database.alias()).create(task=task, run=task.live_run, verb=verb, at=now, **columns)
+
+
+def _set_state(tasks: Sequence[Task], state: TaskState, now: datetime) -> None:
+    rows = Task.objects.using(database.alias()).filter(pk__in=_ids(tasks), state__in=descendants.ALIVE)
+    rows.exclude(state=state).update(state=state, state_since=now)
+
+
+def _ids(tasks: Iterable[Task]) -> list[int]:
+    return sorted(task.pk for task in tasks)

@@ -1,0 +1,192 @@
+"""A pause holds dispatch and ends nothing: callers wait, children are held with their parents, a stop is immediate."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+
+from agentstop import waiting as waiting_module
+from agentstop.exceptions import Denied, Paused, Stopped, TaskNotFound
+from agentstop.models import Decision, Operation, Task
+from agentstop.outcomes import Outcome
+from agentstop.pause import pause, resume
+from agentstop.runs import Run, begin
+from agentstop.stop import stop
+from agentstop.verify import differences
+from tests.conftest import HANG_GUARD, InThread
+
+Caller = Callable[[Run], Outcome]
+Start = Callable[[Caller, Run], Future[Outcome]]
+Verb = Callable[..., Any]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def state(run: Run) -> str:
+    return str(Task.objects.get(pk=run.task_id).state)
+
+
+def call(run: Run, key: str = "k", *, wait: bool = True) -> Outcome:
+    return run.call("work", connector="tools", key=key, send=lambda op: "done", wait=wait)
+
+
+def acall(run: Run) -> Outcome:
+    async def tool(_: object) -> str:
+        return "done"
+
+    return asyncio.run(run.acall("work", connector="tools", key="k", send=tool))
+
+
+@pytest.fixture
+def waiting(in_thread: InThread, tools: None, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Starts a caller on a paused task and answers when it waits."""
+    reached = threading.Event()
+    look = waiting_module._is_paused
+
+    def looked(task_id: int) -> bool:
+        reached.set()
+        return look(task_id)
+
+    monkeypatch.setattr(waiting_module, "_is_paused", looked)
+
+    def start(caller: Caller, run: Run) -> Future[Outcome]:
+        future = in_thread(caller, run)
+        assert reached.wait(HANG_GUARD)
+        return future
+
+    return start
+
+
+@pytest.mark.parametrize("caller", [call, acall])
+def test_a_caller_waits_until_it_is_resumed_and_then_sends(ann: User, waiting: Start, caller: Caller) -> None:
+    run = begin("x", owner=ann)
+    assert pause(run.task_id, by=ann, reason="let me look")
+    future = waiting(caller, run)
+    assert Operation.objects.get().state == "prepared"
+    assert not future.done()
+    assert resume(run.task_id, by=ann)
+    assert future.result(HANG_GUARD).accepted
+    run.check()
+
+
+@pytest.mark.parametrize("caller", [call, acall])
+def test_stopping_a_paused_task_frees_the_caller_at_once(ann: User, waiting: Start, caller: Caller) -> None:
+    run = begin("x", owner=ann)
+    pause(run.task_id, by=ann)
+    future = waiting(caller, run)
+    stop(run.task_id, by=ann)
+    assert future.result(HANG_GUARD).ignored
+    assert Operation.objects.get().attempts == 0
+
+
+def test_a_job_that_does_not_wait_is_told_and_comes_back(ann: User, tools: None) -> None:
+    run = begin("x", owner=ann)
+    pause(run.task_id, by=ann)
+    with pytest.raises(Paused):
+        call(run, wait=False)
+    with pytest.raises(Paused):
+        run.check()
+    assert not Decision.objects.filter(verb="refuse").exists()
+    resume(run.task_id, by=ann)
+    assert call(run, wait=False).accepted
+
+
+def test_what_has_left_goes_on_and_is_admitted(ann: User, tools: None) -> None:
+    run = begin("x", owner=ann)
+    with run.dispatch("work", connector="tools", key="k") as op:
+        pause(run.task_id, by=ann)
+        op.succeeded("done")
+    assert run.context() == ["done"]
+
+
+def test_children_are_held_with_their_parents_and_a_parents_resume_does_not_undo_their_own(ann: User) -> None:
+    root = begin("root", owner=ann)
+    child, other = begin("child", serves=[root]), begin("other", serves=[root])
+    grandchild = begin("grandchild", serves=[child])
+    pause(other.task_id, by=ann)
+    pause(root.task_id, by=ann)
+    assert {state(one) for one in (root, child, other, grandchild)} == {"paused"}
+    assert not resume(child.task_id, by=ann)  # its parent holds it
+    assert resume(root.task_id, by=ann)
+    assert (state(child), state(grandchild), state(other)) == ("active", "active", "paused")
+    assert resume(other.task_id, by=ann)
+    assert state(other) == "active"
+    assert list(differences()) == []
+
+
+def test_a_child_that_another_live_run_needs_is_not_held(ann: User) -> None:
+    root, other = begin("root", owner=ann), begin("other", owner=ann)
+    shared = begin("shared", serves=[root, other])
+    pause(root.task_id, by=ann)
+    assert state(shared) == "active"
+
+
+def test_a_child_of_a_paused_run_is_born_paused(ann: User) -> None:
+    root = begin("root", owner=ann)
+    pause(root.task_id, by=ann)
+    child = begin("child", serves=[root])
+    assert state(child) == "paused"
+    resume(root.task_id, by=ann)
+    assert state(child) == "active"
+    assert list(differences()) == []
+
+
+def test_pausing_twice_and_resuming_twice_is_noted(ann: User) -> None:
+    run = begin("x", owner=ann)
+    assert (pause(run.task_id, by=ann), pause(run.task_id, by=ann)) == (True, False)
+    assert (resume(run.task_id, by=ann), resume(run.task_id, by=ann)) == (True, False)
+    effects = Decision.objects.filter(verb__in=["pause", "resume"]).values_list("verb", "effect")
+    assert sorted(effects) == [("pause", "applied"), ("pause", "noted"), ("resume", "applied"), ("resume", "noted")]
+
+
+@pytest.mark.parametrize("verb", [pause, resume])
+def test_what_is_over_is_neither_paused_nor_resumed(ann: User, verb: Verb) -> None:
+    run = begin("x", owner=ann)
+    stop(run.task_id, by=ann)
+    assert not verb(run.task_id, by=ann)
+    assert state(run) == "stopped"
+
+
+def test_no_new_run_is_begun_on_a_paused_task_and_a_stop_forgets_the_pause(ann: User) -> None:
+    run = begin("x", owner=ann)
+    pause(run.task_id, by=ann)
+    with pytest.raises(Paused):
+        begin(run.task_id)
+    stop(run.task_id, by=ann)
+    again = begin(run.task_id, by=ann)
+    again.check()
+    assert list(differences()) == []
+
+
+def test_it_needs_its_own_right(ann: User, ben: User) -> None:
+    run = begin("x", owner=ann)
+    with pytest.raises(TaskNotFound):
+        pause(run.task_id, by=ben)
+    ben.user_permissions.add(Permission.objects.get(codename="view_task"))
+    with pytest.raises(Denied):
+        pause(run.task_id, by=User.objects.get(pk=ben.pk))
+    assert state(run) == "active"
+
+
+def test_pause_stop_and_begin_at_the_same_instant_end_in_one_state_that_the_facts_give(
+    ann: User, in_thread: InThread
+) -> None:
+    for _ in range(10):
+        run, go = begin("x", owner=ann), threading.Barrier(4)
+
+        def at_once(verb: Verb, go: threading.Barrier = go, run: Run = run) -> None:
+            go.wait(HANG_GUARD)
+            try:
+                verb(run.task_id, by=ann)
+            except (Paused, Stopped):
+                return
+
+        for future in [in_thread(at_once, verb) for verb in (pause, stop, begin, resume)]:
+            future.result(HANG_GUARD)
+    assert list(differences()) == []
