@@ -1,6 +1,6 @@
 """Measures the gate beside peers, on a PostgreSQL and an SQLite file of its own that are gone afterwards.
 
-python -m bench [--rounds 7] [--calls 100] [--seconds 150] [--prepared] [--json]
+python -m bench [--rounds 25] [--calls 24] [--seconds 150] [--prepared] [--json]
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bench.gate import report, run
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server started here is stopped
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rounds", type=positive, default=7, help="each subject is measured once a round, in turn")
-    parser.add_argument("--calls", type=positive, default=100, help="calls of each subject in a round")
+    parser.add_argument("--rounds", type=positive, default=25, help="each subject is measured once a round, in turn")
+    parser.add_argument("--calls", type=positive, default=24, help="calls of each subject in a round")
     parser.add_argument("--seconds", type=float, default=150.0, help="no round is begun after so long")
     parser.add_argument(
         "--prepared", action="store_true", help="Django prepares statements (two OPTIONS of PostgreSQL)"
