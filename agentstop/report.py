@@ -52,6 +52,7 @@ class StopTold:
     by: str
     at: datetime
     reason: str
+    dispatch: str  # the last dispatch beside the press
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,17 @@ def _stop(task: Task) -> StopTold | None:
     if task.stopped_at is None:
         return None
     policy = task.stop_decision.policy if task.stop_decision is not None else ""
-    return StopTold(name_of(task.stopped_by) or policy, task.stopped_at, task.stop_reason)
+    return StopTold(name_of(task.stopped_by) or policy, task.stopped_at, task.stop_reason, _dispatch(task))
+
+
+def _dispatch(task: Task) -> str:
+    """Told of the task that was pressed: those that were stopped with it have the press in its decision."""
+    decision = task.stop_decision
+    if decision is None or decision.task_id != task.pk or "pressed_at" not in decision.detail:
+        return ""
+    last = decision.detail.get("last_dispatch_at")
+    pressed_at = datetime.fromisoformat(decision.detail["pressed_at"])
+    return wording.read_press(pressed_at, datetime.fromisoformat(last) if last else None)
 
 
 def _agent(found: Account) -> AgentLine:

@@ -92,6 +92,11 @@ TASK_NAMES = {
 }
 FAILED_OPERATIONS = _("Failed: %(operations)s.")
 
+# How fast a stop took hold: the last dispatch beside the press, by the database's clock.
+NEVER_DISPATCHED = _("Nothing had been dispatched before the press, and nothing was after it.")
+DISPATCHED_BEFORE = _("The last dispatch was %(seconds)s s before the press; none came after it.")
+DISPATCHED_AFTER = _("The last dispatch came %(seconds)s s after the press, while the stop was stored; none since.")
+
 # What a press did, where the state alone does not say it: keyed by `why` of a StopReport.
 PRESSES = {
     "": "",

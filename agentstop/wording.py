@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from agentstop import sentences
@@ -28,7 +29,18 @@ from agentstop.states import (
     TaskState,
 )
 
-__all__ = ["AgentLine", "Label", "Reading", "Situation", "Tone", "label_of", "read", "read_agent", "summarise"]
+__all__ = [
+    "AgentLine",
+    "Label",
+    "Reading",
+    "Situation",
+    "Tone",
+    "label_of",
+    "read",
+    "read_agent",
+    "read_press",
+    "summarise",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,15 @@ def summarise(task: TaskState, counts: Mapping[Label, int]) -> str:
     """The one line for the whole task: whether anything new will be sent, and how many operations are what."""
     named = [str(sentences.COUNTS[label] % {"count": counts[label]}) for label in Label if counts.get(label)]
     return _text([sentences.TASKS[task]]) + " " + (" · ".join(named) or gettext(sentences.NO_OPERATIONS))
+
+
+def read_press(pressed_at: datetime, last_dispatch_at: datetime | None) -> str:
+    """How long after a press the last operation was let go, or how long before it."""
+    if last_dispatch_at is None:
+        return gettext(sentences.NEVER_DISPATCHED)
+    seconds = (last_dispatch_at - pressed_at).total_seconds()
+    text = sentences.DISPATCHED_AFTER if seconds > 0 else sentences.DISPATCHED_BEFORE
+    return gettext(text) % {"seconds": number_format(abs(seconds), decimal_pos=3 if abs(seconds) < 10 else 0)}
 
 
 def read_agent(

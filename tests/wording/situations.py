@@ -12,7 +12,9 @@ from agentstop.wording import Situation
 
 PRESS = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BEFORE, AFTER = PRESS - timedelta(minutes=1), PRESS + timedelta(minutes=1)
-CAPABLE = Capability(submit=SubmitIdempotency.KEY, look_up=LookUp.BY_KEY, authoritative=True, cancel=Cancel.BEST_EFFORT)
+CAPABLE = Capability(
+    submit=SubmitIdempotency.NATURAL, look_up=LookUp.BY_KEY, authoritative=True, cancel=Cancel.BEST_EFFORT
+)
 UNABLE = Capability()
 S, T, C = OperationState, TaskState, Cancellation
 

@@ -164,11 +164,11 @@ def limit_of(state: OperationState, task: TaskState = T.STOPPED, **more: object)
         (limit_of(S.UNKNOWN, capability=CAPABLE), []),
         (limit_of(S.UNKNOWN, capability=UNABLE), [sentences.CANNOT_BE_ASKED, sentences.MIGHT_BE_DONE_TWICE]),
         (
-            limit_of(S.UNKNOWN, capability=Capability(look_up=LookUp.BY_REF, submit=SubmitIdempotency.KEY)),
+            limit_of(S.UNKNOWN, capability=Capability(look_up=LookUp.BY_REF, submit=SubmitIdempotency.NATURAL)),
             [sentences.ASKED_BY_REF_ONLY],
         ),
         (
-            limit_of(S.UNKNOWN, capability=Capability(look_up=LookUp.BY_KEY, submit=SubmitIdempotency.KEY)),
+            limit_of(S.UNKNOWN, capability=Capability(look_up=LookUp.BY_KEY, submit=SubmitIdempotency.NATURAL)),
             [sentences.ABSENCE_PROVES_NOTHING],
         ),
         (limit_of(S.CANCELLED, capability=UNABLE), []),
