@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agentstop import bodies, conf, database, wake
+from agentstop import bodies, conf, database, settle, wake
 from agentstop.exceptions import Refused
 from agentstop.models import Attempt, Operation, Task
 from agentstop.passes import Lease, Pass
@@ -88,6 +88,8 @@ def open_gate(request: Request, signal: StopSignal | None = None) -> Pass | Repl
     for _ in range(5):  # facts may move between the two transactions; each turn looks anew
         passed = try_gate(request, signal)
         if passed is not None:
+            if passed.attempt > 1:  # what was heard of the first may say more than "sending"
+                settle.refold_one(passed.operation)
             wake.announce(request.task)
             return passed
         found = explain(request)

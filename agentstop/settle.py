@@ -209,6 +209,14 @@ def refold_due(operation_ids: Sequence[int]) -> int:
     return len(operations)
 
 
+@database.retried
+def refold_one(operation_id: int) -> None:
+    """Fold an operation from all of its facts, due or not."""
+    with database.durable():
+        operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
+        refold([operation], database.now())
+
+
 def fresh(operations: Sequence[Operation]) -> None:
     """Bring the cached states of rows that were read up to this moment, in memory only: for readers."""
     now = database.now()
