@@ -32,11 +32,15 @@ OVERDUE = timedelta(seconds=60)  # rows that wait longer than this show that no 
 
 def work(limit: int = 50, *, among: Sequence[int] | None = None) -> int:
     """Do what is due now, at most `limit` operations at once (only `among` these ids); answers how many there were."""
-    claimed = _claim(limit, among)
-    futures = [sender().start(partial(_follow_up, due)) for due in claimed]
-    for future in futures:
+    begun = start(limit, among=among)
+    for future in begun:
         future.result()
-    return len(claimed)
+    return len(begun)
+
+
+def start(limit: int = 50, *, among: Sequence[int] | None = None) -> list[Future[None]]:
+    """As `work`, without waiting for their ends: one provider that hangs must not delay what is due at others."""
+    return [sender().start(partial(_follow_up, due)) for due in _claim(limit, among)]
 
 
 def next_due() -> datetime | None:

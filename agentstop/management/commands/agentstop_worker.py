@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from agentstop import database, reconcile, sending, wake
 logger = logging.getLogger(__name__)
 
 IDLE = 2.0  # seconds between two looks where nothing has happened
+AT_ONCE = 50  # operations that are followed up at the same time
 
 
 class Command(BaseCommand):
@@ -36,38 +38,54 @@ class Command(BaseCommand):
         return nullcontext()
 
     def _run(self) -> None:
-        ending, woken = threading.Event(), threading.Event()
+        ending, work = threading.Event(), FollowUps()
 
         def end() -> None:
             ending.set()
-            woken.set()
+            work.woken.set()
 
         def told(number: int, frame: FrameType | None) -> None:
             threading.Thread(target=end).start()  # this may have interrupted code that holds the events' locks
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, told)
-        unsubscribe = wake.subscribe(lambda task_ids, over: woken.set())
+        unsubscribe = wake.subscribe(lambda task_ids, over: work.woken.set())
         with self.beside():
             self.stdout.write("agentstop worker: ready")
             self.stdout.flush()
             while not ending.is_set():
-                woken.wait(_turn())
-                woken.clear()
+                work.turn()
         unsubscribe()
         wake.close()
         sending.close()
         self.stdout.write("agentstop worker: ended")
 
 
-def _turn() -> float:
-    """Do what is due; the seconds until the next look. A fault (the database restarts) ends no worker."""
-    try:
-        if reconcile.work():
-            return 0.0
+class FollowUps:
+    """What this worker is doing, at most so much at once. Set `woken` to have it look again."""
+
+    def __init__(self) -> None:
+        self.woken = threading.Event()
+        self._open: set[Future[None]] = set()
+
+    def turn(self) -> None:
+        """Begin on what is due, and wait until there may be more. A fault (the database restarts) ends no worker."""
+        self.woken.clear()
+        try:
+            pause = self._begin()
+        except Exception:
+            logger.exception("the follow-up work failed; trying again", extra={"action": "follow_up_failed"})
+            database.connection().close()
+            pause = IDLE
+        self.woken.wait(pause)
+
+    def _begin(self) -> float:
+        self._open = {future for future in self._open if not future.done()}
+        if len(self._open) >= AT_ONCE:
+            return IDLE
+        begun = reconcile.start(AT_ONCE - len(self._open))
+        self._open.update(begun)
+        for future in begun:
+            future.add_done_callback(lambda _: self.woken.set())
         due = reconcile.next_due()
-    except Exception:
-        logger.exception("the follow-up work failed; trying again", extra={"action": "follow_up_failed"})
-        database.connection().close()
-        return IDLE
-    return IDLE if due is None else min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))
+        return IDLE if due is None else min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))
