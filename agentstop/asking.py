@@ -62,7 +62,7 @@ def _provider(connector: str) -> Provider:
 async def heard_of(sending: asyncio.Future[Answer], seconds: float) -> Answer:
     """What came of a send, at the latest after so many seconds; never raises for what its code does."""
     try:
-        return await _ended(sending, seconds)
+        return _answer(await _ended(sending, seconds))
     except PassExpired as error:
         return Answer(Claim.UNSENT, Source.SENDER, body=str(error))
     except BaseException as error:
@@ -94,7 +94,8 @@ async def look_up(connector: str, submission: Submission, *, deadline: float) ->
     """Ask what became of an operation; None where no answer came, which says nothing."""
     provider = _provider(connector)
     try:
-        return await asyncio.wait_for(provider.look_up(submission, deadline=deadline), deadline)
+        found = await asyncio.wait_for(provider.look_up(submission, deadline=deadline), deadline)
+        return None if found is None else _answer(found)
     except Exception:
         extra = {"action": "look_up_failed", "operation": submission.operation}
         logger.warning("a look-up failed; it is tried again", exc_info=True, extra=extra)
@@ -105,11 +106,29 @@ async def cancel(connector: str, submission: Submission, *, deadline: float) -> 
     """Ask the provider to give an operation up; the reply says what became of the request."""
     provider = _provider(connector)
     try:
-        return await asyncio.wait_for(provider.cancel(submission, deadline=deadline), deadline)
+        return _reply(await asyncio.wait_for(provider.cancel(submission, deadline=deadline), deadline))
     except Exception as error:
         extra = {"action": "cancel_failed", "operation": submission.operation}
         logger.warning("a cancel request got no answer", exc_info=True, extra=extra)
         return CancelReply(Claim.LOST, body=describe(error))
+
+
+def _answer(given: Any) -> Answer:
+    """What a provider's code has given, where it can be stored as it is; a TypeError says why not."""
+    if not isinstance(given, Answer):
+        raise TypeError(f"expected an Answer, got {given!r:.200}")
+    told = isinstance(given.claim, Claim) and isinstance(given.source, Source)
+    if not told or not isinstance(given.ref, str) or not isinstance(given.body, str):
+        raise TypeError(f"expected an Answer with a Claim, a Source and texts, got {given!r:.200}")
+    return given
+
+
+def _reply(given: Any) -> CancelReply:
+    if not isinstance(given, CancelReply) or not isinstance(given.claim, Claim) or not isinstance(given.body, str):
+        raise TypeError(f"expected a CancelReply with a Claim and a text, got {given!r:.200}")
+    if given.answer is not None:
+        _answer(given.answer)
+    return given
 
 
 def heard(
@@ -129,7 +148,7 @@ def heard(
         ref=answer.ref,
         body=bodies.store(answer.body if answer.result is None and answer.body else answer.result),
         authoritative=answer.authoritative and authoritative,
-        provider_at=answer.at,
+        provider_at=answer.at if answer.at is not None and answer.at.tzinfo is not None else None,
     )
 
 

@@ -11,6 +11,8 @@ from agentstop import bodies, conf, connectors, database, wake
 from agentstop.models import Operation
 from agentstop.providers.base import Capability
 
+LONGEST = 30 * 24 * 3600  # seconds of a deadline
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -54,8 +56,8 @@ def make(task: int, run: int, action: str, args: Mapping[str, Any] | None, optio
             "Pass key= (what the effect is for, the same over retries and runs) or call_id= (the framework's id of "
             "this call): without one a repeated call could not be told from a new effect."
         )
-    if deadline is not None and deadline <= 0:
-        raise ValueError(f"deadline must be a positive number of seconds, not {deadline!r}.")
+    if deadline is not None and not 0 < deadline <= LONGEST:
+        raise ValueError(f"deadline must be a number of seconds above 0, at most {LONGEST}, not {deadline!r}.")
     arguments = dict(args or {})
     missing = [name for name in identify or () if name not in arguments]
     if missing:

@@ -1,0 +1,92 @@
+"""Providers that answer nonsense: what proves nothing is lost, or changes nothing, and what is there is kept."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from agentstop import reconcile
+from agentstop.models import Receipt
+from agentstop.providers.base import Answer, CancelReply
+from agentstop.runs import Run, begin
+from agentstop.states import Claim, OperationState
+from agentstop.stop import stop
+from agentstop.testing.sandbox.client import SandboxClient
+from tests.conftest import HANG_GUARD, InThread
+from tests.nonsense import nonsense
+from tests.observed import claims, of_key
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def left_accepted(run: Run) -> int:
+    """An operation that a provider has accepted and nobody waits for."""
+    with run.dispatch("write", connector="odd", key="k") as op:
+        op.accepted("r")
+    return op.id
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "done",
+        {"claim": "succeeded"},
+        Answer("done"),  # type: ignore[arg-type]
+        Answer(Claim.SUCCEEDED, ref=7),  # type: ignore[arg-type]
+        OSError("broken"),
+        SystemExit(1),
+    ],
+    ids=repr,
+)
+def test_a_submit_that_proves_nothing_is_lost(settings: Settings, given: Any) -> None:
+    settings.AGENTSTOP_CONNECTORS = {"odd": nonsense(submitted=given)}
+    run = begin("a task")
+    assert run.call("write", {}, connector="odd", key="k").failed
+    seen = of_key(run.task_id, "k")
+    assert seen.state is OperationState.UNKNOWN
+    assert claims(seen.operation.pk) == [("lost", "sender")]
+    assert Receipt.objects.get().body
+
+
+@pytest.mark.parametrize("given", ["done", Answer("done"), OSError("broken"), KeyError("status")], ids=repr)  # type: ignore[arg-type]
+def test_a_look_up_that_proves_nothing_changes_nothing(settings: Settings, given: Any) -> None:
+    accepted = Answer(Claim.ACCEPTED, ref="r")
+    settings.AGENTSTOP_CONNECTORS = {"odd": nonsense(submitted=accepted, looked_up=given, cancelled=given)}
+    settings.AGENTSTOP_FOLLOW_UP_BASE = 0.0
+    run = begin("a task")
+    operation = left_accepted(run)
+    stop(run.task_id)
+    assert reconcile.work() == 1
+    seen = of_key(run.task_id, "k")
+    assert (seen.state, seen.cancellation) == (OperationState.ACCEPTED, "sent")
+    assert claims(operation) == [("accepted", "provider"), ("lost", "sender")]
+
+
+def test_a_time_without_its_zone_is_left_out(settings: Settings) -> None:
+    answer = Answer(Claim.SUCCEEDED, result="done", at=datetime(2026, 1, 1))
+    settings.AGENTSTOP_CONNECTORS = {"odd": nonsense(submitted=answer)}
+    assert begin("a task").call("write", {}, connector="odd", key="k").accepted
+    assert Receipt.objects.get().provider_at is None
+
+
+def test_a_cancel_reply_with_nonsense_in_it_is_lost(settings: Settings) -> None:
+    accepted, reply = Answer(Claim.ACCEPTED, ref="r"), CancelReply(Claim.CANCELLED, answer="gone")  # type: ignore[arg-type]
+    settings.AGENTSTOP_CONNECTORS = {"odd": nonsense(submitted=accepted, cancelled=reply)}
+    run = begin("a task")
+    left_accepted(run)
+    stop(run.task_id)
+    assert reconcile.work() == 1
+    assert of_key(run.task_id, "k").cancellation == "sent"
+
+
+def test_garbage_over_http_is_kept_as_it_is(sandbox: SandboxClient, in_thread: InThread) -> None:
+    run = begin("a task")
+    args = {"label": "a", "text": "b", "seconds": 0, "sandbox": {"nonsense": True}}
+    outcome = in_thread(run.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
+    assert outcome.accepted  # 201 says that it is done, whatever the words beside it
+    assert len(run.context()) == 1
+    assert sandbox.writes(task="a") == 1
