@@ -64,7 +64,7 @@ async def heard_of(sending: asyncio.Future[Answer], seconds: float) -> Answer:
     try:
         return _answer(await _ended(sending, seconds))
     except PassExpired as error:
-        return Answer(Claim.UNSENT, Source.SENDER, body=str(error))
+        return Answer(Claim.UNSENT if error.unsent else Claim.LOST, Source.SENDER, body=str(error))
     except BaseException as error:
         return Answer(Claim.LOST, Source.SENDER, body=describe(error))
 

@@ -174,7 +174,7 @@ def dispatch(request: Request) -> Iterator[Dispatched]:
                 yield handle
         except PassExpired as error:
             if not handle.heard:
-                handle.unsent(error)
+                (handle.unsent if error.unsent else handle.lost)(error)
             raise
         except BaseException as error:
             if not handle.heard:

@@ -52,7 +52,10 @@ class Dispatched:
         return self._pass.left
 
     def check(self) -> None:
-        """Call it right before the first byte: raises PassExpired where nothing may leave any more."""
+        """Call it right before the first byte of each try, and nowhere else: what it has let through counts as sent.
+
+        Raises PassExpired where nothing may leave any more: proof that nothing was sent, if it is the first try.
+        """
         self._pass.check()
 
     def accepted(self, ref: str = "") -> Accepted:

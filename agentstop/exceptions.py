@@ -91,7 +91,9 @@ class KeyReused(Refused):
 
 
 class PassExpired(AgentStopError):
-    """The gate pass is too old to write on, or the task was stopped since: no byte was sent; ask the gate again."""
+    """The gate pass is too old to write on, or the task was stopped since: no byte of this try left."""
+
+    unsent = True  # of the whole attempt; False where an earlier try of it was let through, so that nothing is proven
 
 
 class Stale(AgentStopError):

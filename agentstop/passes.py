@@ -23,6 +23,7 @@ class Lease:
         self.seconds = seconds
         self.began = ticks()
         self._good_until = self.began + seconds
+        self.used = False  # something was let through on it
 
     @property
     def over(self) -> bool:
@@ -47,11 +48,17 @@ class Pass:
     signal: StopSignal | None = field(default=None, compare=False)
 
     def check(self) -> None:
-        """The last thing before the first byte: raises PassExpired where nothing may leave."""
+        """The last thing before the first byte, of each try: raises PassExpired where nothing may leave."""
         if self.signal is not None and self.signal.reason is not None:
-            raise PassExpired(f"Operation {self.operation}: the run is over ({self.signal.reason.reason}). Not sent.")
+            raise self._expired(f"the run is over ({self.signal.reason.reason}). Not sent.")
         if self.lease.over or not self.left:
-            raise PassExpired(f"Operation {self.operation}: the gate pass has expired. Not sent; ask the gate again.")
+            raise self._expired("the gate pass has expired. Not sent; ask the gate again.")
+        self.lease.used = True
+
+    def _expired(self, why: str) -> PassExpired:
+        error = PassExpired(f"Operation {self.operation}: {why}")
+        error.unsent = not self.lease.used
+        return error
 
     @property
     def left(self) -> float:
