@@ -93,14 +93,18 @@ class System:
 
     def _take_folder(self) -> None:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds sessions and passwords
             self._lock = (self.folder / "demo.lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Problem(f"Another demo is running on {self.folder}: end it, or name another --folder.") from None
+            raise Problem(
+                f"Another demo is running on {self.folder}: end it, or name another folder, as in "
+                "make demo ARGS='--folder FOLDER'."
+            ) from None
         except OSError as problem:
             raise Problem(
-                f"The folder {self.folder} cannot be written ({problem.strerror}): name another --folder."
+                f"The folder {self.folder} cannot be written ({problem.strerror}): name another one, as in "
+                "make demo ARGS='--folder FOLDER'."
             ) from None
 
     def _prepare(self) -> None:
@@ -140,8 +144,9 @@ def check_port(port: int) -> None:
             probe.bind((HOST, port))
         except (OSError, OverflowError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else "no such port"
+            other = port + 1 if 1024 <= port < 65535 else 8001
             raise Problem(
-                f"Port {port} cannot be used ({why}): name another one, as in --port {port % 60000 + 1}."
+                f"Port {port} cannot be used ({why}): name another one, as in make demo ARGS='--port {other}'."
             ) from None
 
 
