@@ -39,7 +39,7 @@ def words(text: str, **switches: Any) -> dict[str, Any]:
 
 def ask(run: Run, text: str, action: str = NOTIFY, *, key: str = "", **switches: Any) -> Outcome:
     """One gated call."""
-    return run.call(action, words(text, **switches), connector="sandbox", key=key or text)
+    return run.call(action, words(text, **switches), connector="sandbox", key=key or text, identify=["text"])
 
 
 def asked(run: Run, text: str, action: str = NOTIFY) -> str:
