@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agentstop import bodies, conf, database, settle, wake
+from agentstop import bodies, conf, database, settle, storing, wake
 from agentstop.exceptions import Refused
 from agentstop.models import Attempt, Operation, Task
 from agentstop.passes import Lease, Pass
@@ -170,7 +170,7 @@ def _pass_sqlite(values: dict[str, Any]) -> _Row | None:
             row = cursor.fetchone()
         if row is None:
             return None
-        attempt = Attempt.objects.using(database.alias()).create(
+        attempt = Attempt(
             operation_id=row[0],
             number=row[1],
             run=values["run"],
@@ -180,7 +180,8 @@ def _pass_sqlite(values: dict[str, Any]) -> _Row | None:
             max_age=values["max_age"],
             sender=values["sender"],
         )
-    return row[0], row[1], attempt.pk, now, uuid.UUID(row[2])
+        attempt_id = storing.add(attempt)
+    return row[0], row[1], attempt_id, now, uuid.UUID(row[2])
 
 
 _DURATIONS = frozenset({"lease", "key_life", "settling", "max_age", "sender"})

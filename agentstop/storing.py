@@ -106,6 +106,14 @@ def store(
         _in_turn(statements, admitting=entry is not None)
 
 
+def add(row: models.Model) -> int:
+    """Add one row within a transaction; the answer is its id."""
+    sql, values = _insertion([row])
+    with database.connection().cursor() as cursor:
+        cursor.execute(f"{sql} RETURNING id", values)
+        return int(cursor.fetchone()[0])
+
+
 _Statement = tuple[str, list[Any]]
 
 
