@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from django.core import signing
 from django.db import models
 
-from agentstop import calls, database, lifecycle, spawning
+from agentstop import calls, database, lifecycle, refusals, spawning
 from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.carry import Manner, OnStop, Tool
@@ -140,13 +140,13 @@ class Run:
 
     def prepare(self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]) -> int:
         """List an operation before its turn, so that a person sees what is coming; answers its id."""
-        return requests.prepare(self._request(action, args, options))
+        return refusals.prepare(self._request(action, args, options))
 
     async def aprepare(
         self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]
     ) -> int:
         """As `prepare`."""
-        return await in_domain(requests.prepare, self._request(action, args, options))
+        return await in_domain(refusals.prepare, self._request(action, args, options))
 
     def admitting(self, operation: int) -> AbstractContextManager[None]:
         """A transaction for the host's own sink: it commits only if this run is live then, else raises Stale."""
@@ -202,10 +202,11 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        watch().release(self.stop_signal)
+        signal = self.stop_signal
+        watch().release(signal)
         if error is None:
             self.finish()
-        elif isinstance(error, RUN_IS_OVER):
+        elif isinstance(error, RUN_IS_OVER) and _is_over(signal):
             self.halted()
         elif not isinstance(error, Paused):  # a paused run is still live: its job comes back
             self.fail(f"{type(error).__name__}: {error}")
@@ -220,6 +221,12 @@ class Run:
 
     def _request(self, action: str, args: Mapping[str, Any] | None, options: requests.Options) -> requests.Request:
         return requests.make(self.task_id, self.number, action, args, options)
+
+
+def _is_over(signal: StopSignal) -> bool:
+    """Whether the run itself is: what its block is left by may be about another one, a child's for instance."""
+    watch().look([signal])
+    return signal.is_set()
 
 
 class Beginning(TypedDict, total=False):
