@@ -5,7 +5,8 @@ Shown elsewhere:
 | case | where |
 |---|---|
 | a dead worker: stopped at once, its operation unknown when its lease is over | `races/test_killed.py` |
-| a task whose run never began is stopped at once | `test_report.py`, `website/test_queue.py` |
+| a task whose run never began is stopped at once | `test_stop.py`, `website/test_queue.py` |
+| finish against stop, a hundred seeds: one final state, and both answers match it | `test_lifecycle.py` |
 | a socket announces nothing that is not committed, or was rolled back | `live/test_pushes.py` |
 | a list gets the final state without reload | `live/test_lists.py`, `browser/test_pages.py` |
 | nothing is added, changed or deleted in the admin | `admin/test_pages.py` |
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import subprocess
 import sys
 import threading
@@ -30,11 +30,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from agentstop import lifecycle, sending
+from agentstop import sending
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import Stopped
-from agentstop.models import Decision, Operation, Receipt, Task
+from agentstop.models import Decision, Operation, Receipt
 from agentstop.models import Run as RunRow
+from agentstop.pause import pause
 from agentstop.reconcile import work
 from agentstop.runs import Run, begin
 from agentstop.settlement import settle_by_hand
@@ -121,38 +122,17 @@ def test_the_tools_own_error_at_a_stop_is_an_unknown_outcome_and_no_failure_of_t
     assert task_of(run).state == "stopped"
 
 
-def test_a_task_that_never_ran_is_stopped_at_once_with_nothing_to_account_for(tools: None, ann: User) -> None:
-    """Queued, and stopped before any worker came: no operation, no agent, and no way to begin it by itself."""
-    task = lifecycle.create("Queued", owner=ann)
-    report = stop(task, by=ann, run=0)
-    assert (report.stopped, report.open, report.never_sent, report.descendants) == (True, (), (), 0)
-    assert "stopped" in page(ann, Run(task.pk, 0)).lower()
-    with pytest.raises(Stopped):
-        begin(task)
-    assert not RunRow.objects.filter(task=task).exists()
-
-
 def test_a_paused_task_is_stopped_at_once_and_what_it_held_back_is_not_sent(tools: None, ann: User) -> None:
     """Held by a pause, with one operation listed and none sent."""
     run = begin("Paused", owner=ann)
     run.prepare("write", connector="tools", key="k")
-    hold(run, ann)
+    assert pause(run.task_id, by=ann)
     report = stop(run.task_id, by=ann)
     assert (report.stopped, report.open, report.never_sent) == (True, (), (operation(run, "k").pk,))
     assert (task_of(run).state, RunRow.objects.get(task=run.task_id).state) == ("stopped", "stopped")
     assert seen(run, "k").label is Label.NOT_SENT
     called = run.call("write", connector="tools", key="k", send=lambda op: "sent")
     assert called.ignored and isinstance(called.refusal, Stopped)
-
-
-def hold(run: Run, user: User) -> None:
-    """Pause the task, by the verb where there is one."""
-    try:
-        from agentstop.pause import pause
-    except ImportError:
-        Task.objects.filter(pk=run.task_id).update(state="paused")
-    else:
-        pause(run.task_id, by=user)
 
 
 def finish(op: Dispatched, run: Run, user: User) -> None:
@@ -341,41 +321,6 @@ def test_a_press_whose_web_process_died_before_it_was_committed_has_stopped_noth
     assert stop(run.task_id, by=ann).stopped
     assert asked(run, "next") == "stopped"
     assert list(differences()) == []
-
-
-SEEDS = 100
-
-
-def test_finish_and_stop_at_once_leave_one_final_state_and_answers_that_match_it(in_thread: InThread) -> None:
-    """A hundred runs end by themselves in the moment in which somebody presses Stop."""
-    ends = set()
-    for seed in range(SEEDS):
-        ended_by = _finish_against_stop(in_thread, seed)
-        ends.add(ended_by)
-    assert ends == {"finish", "stop"}  # both have won at least once, or nothing was raced
-    assert list(differences()) == []
-
-
-def _finish_against_stop(in_thread: InThread, seed: int) -> str:
-    rng, run, go = random.Random(seed), begin(f"Seed {seed}"), threading.Barrier(2)  # noqa: S311  a seeded course
-    finishing = in_thread(_soon, go, rng.uniform(0, 0.01), run.finish)
-    stopping = in_thread(_soon, go, rng.uniform(0, 0.01), stop, run.task_id, policy="race")
-    finished, report = finishing.result(HANG_GUARD), stopping.result(HANG_GUARD)
-    states = task_of(run).state, RunRow.objects.get(task=run.task_id).state
-    said = set(Decision.objects.filter(task=run.task_id).values_list("verb", "effect"))
-    if finished:
-        assert (report.stopped, report.why, states) == (False, "finished", ("finished", "finished"))
-        assert said == {("start", "applied"), ("finish", "applied"), ("stop", "noted")}
-        return "finish"
-    assert (report.stopped, report.why, states) == (True, "", ("stopped", "stopped"))
-    assert said == {("start", "applied"), ("finish", "noted"), ("stop", "applied")}
-    return "stop"
-
-
-def _soon(go: threading.Barrier, jitter: float, act: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    go.wait(HANG_GUARD)
-    threading.Event().wait(jitter)
-    return act(*args, **kwargs)
 
 
 def test_what_is_read_is_brought_up_to_now_though_nothing_has_looked_since(sandbox: SandboxClient, ann: User) -> None:
