@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,8 @@ from agentstop import database, wake
 from agentstop.exceptions import AgentStopError, Finished, Refused, Stopped, Superseded
 from agentstop.models import Task
 from agentstop.states import TaskState
+
+logger = logging.getLogger(__name__)
 
 RunKey = tuple[int, int]  # task id, run number
 
@@ -58,7 +61,10 @@ class StopSignal:
             self._event.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:
+                logger.exception("a callback of a stop signal failed", extra={"action": "signal_failed"})
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call it when the signal is set, or at once if it is; the answer forgets the callback."""

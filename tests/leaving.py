@@ -21,6 +21,7 @@ from django.db import connections  # noqa: E402
 
 from agentstop.dispatched import Dispatched  # noqa: E402
 from agentstop.runs import Run  # noqa: E402
+from agentstop.stop import stop  # noqa: E402
 
 ENTERED = threading.Event()
 
@@ -91,6 +92,11 @@ def forks_a_worker(run: Run) -> None:
     child.start()
     child.join()
     assert child.exitcode == 0
+
+
+def stops(run: Run) -> None:
+    """Another process presses Stop."""
+    stop(run.task_id)
 
 
 def ends_in_vain(run: Run) -> None:
