@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agentstop import database, wake
 from agentstop.exceptions import Stale
-from agentstop.models import Call, Task
+from agentstop.models import Call, Operation, Task
 from agentstop.models.facts import CallOutcome
 
 
@@ -24,6 +24,8 @@ def admitting(task_id: int, number: int, operation: int) -> Iterator[None]:
     with transaction.atomic(using=database.alias()):
         yield
         _require_live(database.locked(tasks).first(), number, operation)
+        if not Operation.objects.using(database.alias()).filter(pk=operation, task=task_id).exists():
+            raise ValueError(f"Operation {operation} is none of task {task_id}: its result cannot be admitted there.")
         now = database.now()
         calls = Call.objects.using(database.alias())
         if not calls.filter(operation=operation, run=number, outcome=CallOutcome.ACCEPTED).exists():

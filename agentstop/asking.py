@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from agentstop import bodies, conf, connectors, database, settle
 from agentstop.exceptions import PassExpired
@@ -22,6 +22,8 @@ from agentstop.settle import Admission, Heard, Settled
 from agentstop.states import Claim, Source
 
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 ABANDON = 5.0  # seconds given to a send that was told to end
 RECORD_TRIES = 12  # a receipt is not given up at the first error: some two minutes
@@ -44,7 +46,8 @@ async def submit(passed: Pass) -> Settled:
     """Send it by its provider and keep the answer, for nobody's context."""
     with kept_alive(passed):
         answer = await heard_of(asyncio.ensure_future(by_provider(passed)), passed.left)
-    return await keep(passed.operation, [heard(answer, passed.passed_at, attempt_id=passed.attempt_id)])
+    evidence = heard(answer, passed.passed_at, attempt_id=passed.attempt_id, answered_at=passed.now)
+    return await keep(passed.operation, [evidence])
 
 
 async def by_provider(passed: Pass) -> Answer:
@@ -69,15 +72,18 @@ async def heard_of(sending: asyncio.Future[Answer], seconds: float) -> Answer:
         return Answer(Claim.LOST, Source.SENDER, body=describe(error))
 
 
-async def _ended(sending: asyncio.Future[Answer], seconds: float) -> Answer:
-    done, _ = await asyncio.wait({sending}, timeout=seconds)
+async def _ended(asked: asyncio.Future[R], seconds: float) -> R:
+    """The result, at the latest so many seconds and a little later: one that does not even end when told to is left."""
+    done, _ = await asyncio.wait({asked}, timeout=seconds)
     if not done:
-        sending.cancel()
-        done, _ = await asyncio.wait({sending}, timeout=ABANDON)
-    if not done:
-        sending.add_done_callback(_swallow)  # one that does not even end when told to is left behind
-        raise TimeoutError("no answer within the deadline")
-    return sending.result()
+        asked.cancel()
+        done, _ = await asyncio.wait({asked}, timeout=ABANDON)
+        if not done:
+            asked.add_done_callback(_swallow)
+            logger.warning("a provider's code did not end at its deadline", extra={"action": "abandoned"})
+        if not done or asked.cancelled():
+            raise TimeoutError("no answer within the deadline")
+    return asked.result()
 
 
 async def look(operation: Operation) -> Settled | None:
@@ -94,7 +100,7 @@ async def look_up(connector: str, submission: Submission, *, deadline: float) ->
     """Ask what became of an operation; None where no answer came, which says nothing."""
     provider = _provider(connector)
     try:
-        found = await asyncio.wait_for(provider.look_up(submission, deadline=deadline), deadline)
+        found = await _ended(asyncio.ensure_future(provider.look_up(submission, deadline=deadline)), deadline)
         return None if found is None else _answer(found)
     except Exception:
         extra = {"action": "look_up_failed", "operation": submission.operation}
@@ -106,7 +112,8 @@ async def cancel(connector: str, submission: Submission, *, deadline: float) -> 
     """Ask the provider to give an operation up; the reply says what became of the request."""
     provider = _provider(connector)
     try:
-        return _reply(await asyncio.wait_for(provider.cancel(submission, deadline=deadline), deadline))
+        asked = asyncio.ensure_future(provider.cancel(submission, deadline=deadline))
+        return _reply(await _ended(asked, deadline))
     except Exception as error:
         extra = {"action": "cancel_failed", "operation": submission.operation}
         logger.warning("a cancel request got no answer", exc_info=True, extra=extra)
@@ -138,17 +145,23 @@ def heard(
     attempt_id: int | None = None,
     source: Source | None = None,
     authoritative: bool = True,
+    answered_at: datetime | None = None,
 ) -> Heard:
     """The evidence in an answer. `source` where it is another than the answer's own: a look-up's is a read-back."""
+    going = answer.claim is Claim.RUNNING and answer.progress is not None
+    value = answer.body if answer.result is None and answer.body else answer.result
+    body, result = bodies.pair(answer.progress if going else value, cut=answer.cut)
     return Heard(
-        claim=answer.claim,
+        claim=Claim.PROGRESS if going else answer.claim,
         source=source or answer.source,
         asked_at=asked_at,
         attempt_id=attempt_id,
         ref=answer.ref,
-        body=bodies.store(answer.body if answer.result is None and answer.body else answer.result),
+        body=body,
+        result=result,
         authoritative=answer.authoritative and authoritative,
         provider_at=answer.at if answer.at is not None and answer.at.tzinfo is not None else None,
+        answered_at=answered_at,
     )
 
 

@@ -47,13 +47,45 @@ def safe(text: str) -> str:
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 
-def store(value: Any) -> Body:
-    """The body that stands for a value; never raises, whatever the value is."""
-    form, text = _encode(_redacted(value))
+def store(value: Any, *, cut: bool = False) -> Body:
+    """The body that stands for a value as evidence, its secrets masked; never raises, whatever the value is.
+
+    `cut`: the value is only the beginning of what there was.
+    """
+    return pair(value, cut=cut)[0]
+
+
+def pair(value: Any, *, cut: bool = False) -> tuple[Body, Body]:
+    """Two bodies of a value: as evidence, with its secrets masked, and as it is, for the context of who asked."""
+    whole = _capped(value, cut)
+    masked = _masked(value)
+    return (whole if masked is value else _capped(masked, cut)), whole
+
+
+def _masked(value: Any) -> Any:
+    """The value without its secrets; the very same object where there are none."""
+    if isinstance(value, str) and value[:1] in "{[" and len(value) <= conf.RESULT_CAP:
+        return _masked_text(value)
+    masked = _redacted(value) if isinstance(value, dict | list) else value
+    return value if masked == value else masked
+
+
+def _masked_text(text: str) -> str:
+    """Text that is JSON may hold secrets by name as well."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    masked = _redacted(value)
+    return text if masked == value else json.dumps(masked, ensure_ascii=False)
+
+
+def _capped(value: Any, cut: bool) -> Body:
+    form, text = _encode(value)
     raw = text.encode("utf-8")
     cap = conf.RESULT_CAP
     if len(raw) <= cap:
-        return Body(text, form, len(raw))
+        return Body(text, form, len(raw), cut)
     return Body(raw[:cap].decode("utf-8", "ignore"), form, len(raw), cut=True)
 
 
@@ -80,14 +112,22 @@ def _repr(value: Any) -> str:
 def digest(connector: str, action: str, args: Mapping[str, Any], identify: Iterable[str] | None = None) -> str:
     """A fingerprint of what identifies a request: all of its arguments, or the ones named."""
     chosen = dict(args) if identify is None else {name: args[name] for name in sorted(identify)}
-    text = json.dumps([connector, action, chosen], sort_keys=True, default=_repr, separators=(",", ":"))
+    try:
+        text = json.dumps([connector, action, chosen], sort_keys=True, default=_repr, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"The arguments of {action!r} have no form to compare them by ({error}). Use texts as names, and values "
+            "that JSON knows; or name the identifying ones with identify=."
+        ) from error
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def summarise(args: Mapping[str, Any]) -> str:
     """A short line about a request for people; values of secret names are never in it."""
-    text = json.dumps(_redacted(dict(args)), ensure_ascii=False, default=_repr)
-    text = safe(text)
+    try:
+        text = safe(json.dumps(_redacted(dict(args)), ensure_ascii=False, default=_repr))
+    except (TypeError, ValueError, RecursionError):
+        return ""  # what cannot be written as JSON cannot be searched for secrets
     cap = conf.SUMMARY_CAP
     return text if len(text) <= cap else text[: cap - 1] + "…"
 

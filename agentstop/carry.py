@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from agentstop import asking, database, settle
 from agentstop.dispatched import Accepted, Dispatched
-from agentstop.exceptions import Refused
+from agentstop.exceptions import PassExpired, Refused
 from agentstop.heartbeat import kept_alive
 from agentstop.models import Operation
 from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Classify, Outcome, Verdict
-from agentstop.passes import Pass
+from agentstop.passes import Pass, ticks
 from agentstop.providers.base import Answer, LookUp
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Admission, Settled
@@ -103,16 +103,24 @@ class Carry:
     async def _by_tool(self, tool: Tool) -> Answer:
         handle = Dispatched(self.passed, self.signal)
         if inspect.iscoroutinefunction(tool):
+            self.passed.require()
             return _answer(await tool(handle), handle)
-        working = sender().blocking.submit(tool, handle)
+        working = sender().blocking.submit(self._in_thread, tool, handle)
         try:
             value = await asyncio.shield(asyncio.wrap_future(working))
         except asyncio.CancelledError:
+            if working.cancel():  # it was still waiting for a thread
+                raise PassExpired(f"Operation {self.passed.operation}: no thread was free in time. Not sent.") from None
             working.add_done_callback(self._late)  # the thread goes on: what it brings is still evidence
             raise
         if isinstance(value, Coroutine):  # a lambda around a coroutine function
             value = await value
         return _answer(value, handle)
+
+    def _in_thread(self, tool: Tool, handle: Dispatched) -> Any:
+        """The threads are bounded: while this waited for one, the run may have ended and the pass expired."""
+        self.passed.require()
+        return tool(handle)
 
     def _late(self, working: Future[Any]) -> None:
         if working.exception() is None and not isinstance(working.result(), Coroutine):
@@ -123,6 +131,8 @@ class Carry:
         """What the answer is worth by the tool's own rule, and why its result cannot be used, if so."""
         if answer.claim is not Claim.SUCCEEDED:
             return answer, ""
+        if answer.cut:
+            return answer, "The answer was not read whole: the effect is recorded, its result cannot be used."
         try:
             verdict = Verdict(self.manner.classify(answer.result))
         except BaseException as error:  # a rule that fails must not cost the receipt, whatever it raises
@@ -144,7 +154,9 @@ class Carry:
         """Store the answer to the send, or to a look-up that was `asked` later."""
         request = self.passed.request
         if asked is None:
-            evidence = asking.heard(answer, self.passed.passed_at, attempt_id=self.passed.attempt_id)
+            evidence = asking.heard(
+                answer, self.passed.passed_at, attempt_id=self.passed.attempt_id, answered_at=self.passed.now
+            )
         else:
             evidence = asking.read_back(answer, asked, connector=request.connector, action=request.action)
         return await asking.keep(self.passed.operation, [evidence], admission=admission, followed=followed)
@@ -162,6 +174,7 @@ class Carry:
     async def _follow(self, accepted: Answer) -> Outcome:
         """Ask again until it is final; once the run is over the worker goes on with it, and the caller is free."""
         wait, last, ref = accepted.retry_after or POLL_FIRST, accepted.claim, accepted.ref
+        kept = ticks()
         while not await self._over(wait):
             if self.passed.request.capability.look_up is LookUp.NONE and not self.passed.left:
                 return Outcome(CallOutcome.FAILED, self.passed.operation, error=CANNOT_BE_ASKED)
@@ -177,10 +190,15 @@ class Carry:
             wait = found.retry_after or wait
             if found.claim in FINAL_CLAIMS:
                 return await self._settle(*self._judge(found), asked)
-            if found.claim is not last:
-                last = found.claim
+            if found.claim is not last or found.progress is not None or ticks() - kept > self._fresh:
+                last, kept = found.claim, ticks()
                 await self._keep(found, asked=asked, followed=FOLLOWED)
         return Outcome(CallOutcome.IGNORED, self.passed.operation)
+
+    @property
+    def _fresh(self) -> float:
+        """Seconds for which a sign of life need not be stored again: well before it would be too old."""
+        return min(FOLLOWED.total_seconds() / 2, self.passed.request.capability.max_age.total_seconds() / 3)
 
     async def _over(self, seconds: float) -> bool:
         """Wait so long, or until the run is over; True if it is."""

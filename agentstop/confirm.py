@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
 
 from agentstop import database, reconcile, wake
 from agentstop.models import Operation
 from agentstop.passes import ticks
+from agentstop.sending import sender
 from agentstop.states import OPEN_CANCELLATIONS, Cancellation
 from agentstop.stop import StopReport
 
@@ -26,9 +28,9 @@ def confirm(report: StopReport, *, deadline: float) -> dict[int, Cancellation]:
             found = _cancellations(report.open)
             if not any(one in OPEN_CANCELLATIONS for one in found.values()) or ticks() >= over:
                 return found
-            if not reconcile.work(among=report.open):
-                woken.wait(max(0.0, min(PAUSE, over - ticks())))
-                woken.clear()
+            reconcile.start(among=report.open)  # whoever answers wakes this; a provider that hangs delays nothing
+            woken.wait(max(0.0, min(PAUSE, over - ticks())))
+            woken.clear()
     finally:
         unsubscribe()
 
@@ -36,3 +38,8 @@ def confirm(report: StopReport, *, deadline: float) -> dict[int, Cancellation]:
 def _cancellations(ids: Sequence[int]) -> dict[int, Cancellation]:
     rows = Operation.objects.using(database.alias()).filter(pk__in=ids)
     return {pk: Cancellation(word) for pk, word in rows.values_list("pk", "cancellation")}
+
+
+async def aconfirm(report: StopReport, *, deadline: float) -> dict[int, Cancellation]:
+    """As `confirm`, on a thread of its own."""
+    return await asyncio.wrap_future(sender().blocking.submit(confirm, report, deadline=deadline))

@@ -66,7 +66,8 @@ class Dispatched:
     def succeeded(self, result: Any = None, ref: str = "") -> Settled:
         """The provider said that it is done; the answer tells whether the run could still admit the result."""
         admission = Admission(self._pass.request.run)
-        return self._record(Claim.SUCCEEDED, body=bodies.store(result), ref=ref, admission=admission)
+        body, whole = bodies.pair(result)
+        return self._record(Claim.SUCCEEDED, body=body, result=whole, ref=ref, admission=admission)
 
     def failed(self, error: object = "") -> Settled:
         """The provider said that it has had no effect."""
@@ -103,10 +104,12 @@ class Dispatched:
         source: Source = Source.PROVIDER,
         ref: str = "",
         body: bodies.Body | None = None,
+        result: bodies.Body | None = None,
         admission: Admission | None = None,
     ) -> Settled:
-        heard = Heard(claim, source, self._pass.passed_at, self._pass.attempt_id, ref=ref, body=body)
+        heard = Heard(claim, source, self._pass.passed_at, self._pass.attempt_id, ref=ref, body=body, result=result)
         settled = settle.record(self.id, [heard], admission=admission)
         if claim is not Claim.PROGRESS:
-            self.last = Answer(claim, source, ref=ref, result=body.value if body else None)
+            said = result or body
+            self.last = Answer(claim, source, ref=ref, result=said.value if said else None)
         return settled

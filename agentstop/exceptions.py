@@ -81,8 +81,6 @@ class InFlight(Refused):
 class AlreadyDone(Refused):
     """The operation has succeeded before: nothing is sent again, and its result is read with `run.call`."""
 
-    reason = "already_done"
-
 
 class KeyReused(Refused):
     """The key names an operation that was asked for with other identifying arguments."""

@@ -75,14 +75,16 @@ def fold_cancellation(
         return Cancellation.UNSUPPORTED, None
     if any(answer.claim is Claim.CANCELLED for answer in cancel.answers):
         return Cancellation.ACKNOWLEDGED, None
+    if not cancel.tries and cancel.until is not None and now >= cancel.until:
+        return Cancellation.UNDELIVERABLE, None
     if cancel.needs_ref and not has_ref:
-        return Cancellation.WAITING, None
+        return Cancellation.WAITING, None if cancel.tries else cancel.until
     return _fold_last_try(cancel, now)
 
 
 def _fold_last_try(cancel: CancelFacts, now: datetime) -> tuple[Cancellation, datetime | None]:
     if not cancel.tries:
-        return Cancellation.REQUESTED, None
+        return Cancellation.REQUESTED, cancel.until
     last = max(cancel_try.number for cancel_try in cancel.tries)
     heard = {answer.claim for answer in cancel.answers if answer.attempt == last}
     if Claim.REFUSED in heard:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentstop.states import TaskState
+from agentstop.states import RunState, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ def _after(task: FoldedTask, decision: DecisionFact) -> FoldedTask:
     if decision.verb == "start":
         number = decision.run or task.last_run + 1
         return FoldedTask(TaskState.ACTIVE, number, number)
+    if decision.verb == "restore":
+        return FoldedTask(task.state, task.live_run, decision.run or task.last_run, task.held)
     if decision.verb == "stop":
         return FoldedTask(TaskState.STOPPED, None, task.last_run)
     if decision.verb in {"finish", "fail"}:
@@ -55,3 +57,29 @@ def _holding(task: FoldedTask, held: frozenset[int]) -> FoldedTask:
     if task.state not in {TaskState.ACTIVE, TaskState.PAUSED}:
         return task
     return FoldedTask(TaskState.PAUSED if held else TaskState.ACTIVE, task.live_run, task.last_run, held)
+
+
+def fold_runs(decisions: Iterable[DecisionFact]) -> dict[int, RunState]:
+    """What became of each run, by its number."""
+    runs: dict[int, RunState] = {}
+    live: int | None = None
+    for decision in decisions:
+        ending = ENDINGS.get(decision.verb)
+        if ending is None:
+            continue
+        if live is not None:
+            runs[live] = ending
+        live = None
+        if decision.verb == "start" and decision.run is not None:
+            runs[decision.run] = RunState.LIVE
+            live = decision.run
+    return runs
+
+
+# How a decision ends the run that it meets.
+ENDINGS = {
+    "start": RunState.SUPERSEDED,
+    "stop": RunState.STOPPED,
+    "finish": RunState.FINISHED,
+    "fail": RunState.FAILED,
+}

@@ -168,13 +168,12 @@ def check(task_id: int, number: int) -> None:
     task = Task.objects.using(database.alias()).filter(pk=task_id).first()
     if task is None:
         raise TaskNotFound(f"There is no task {task_id}.")
+    now = database.now()
+    runs = Run.objects.using(database.alias()).filter(task_id=task_id, number=number)
+    runs.filter(seen_at__lt=now - SIGN_OF_LIFE).update(seen_at=now)
     over = reason_over(task.state, task.live_run, task.last_run, number)
     if over is not None:
         raise over(f"Run {number} of task {task_id} is over ({over.reason}): go no further.")
-    now = database.now()
-    Run.objects.using(database.alias()).filter(task_id=task_id, number=number, seen_at__lt=now - SIGN_OF_LIFE).update(
-        seen_at=now
-    )
     if task.state == TaskState.PAUSED:
         raise Paused(f"Task {task_id} is paused. Ask again after it was resumed.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from agentstop.exceptions import PassExpired
 from agentstop.request import Request
@@ -49,16 +49,25 @@ class Pass:
 
     def check(self) -> None:
         """The last thing before the first byte, of each try: raises PassExpired where nothing may leave."""
+        self.require()
+        self.lease.used = True
+
+    def require(self) -> None:
+        """The same, before code is called that checks by itself: it does not count as a try."""
         if self.signal is not None and self.signal.reason is not None:
             raise self._expired(f"the run is over ({self.signal.reason.reason}). Not sent.")
         if self.lease.over or not self.left:
             raise self._expired("the gate pass has expired. Not sent; ask the gate again.")
-        self.lease.used = True
 
     def _expired(self, why: str) -> PassExpired:
         error = PassExpired(f"Operation {self.operation}: {why}")
         error.unsent = not self.lease.used
         return error
+
+    @property
+    def now(self) -> datetime:
+        """The database's time by this process's clock: from when the gate was asked, so that it errs late."""
+        return self.passed_at + timedelta(seconds=ticks() - self.lease.began)
 
     @property
     def left(self) -> float:

@@ -16,7 +16,7 @@ from agentstop.exceptions import (
     Refused,
     TaskNotFound,
 )
-from agentstop.models import Decision, Operation, Task
+from agentstop.models import Decision, Operation, Run, Task
 from agentstop.models.facts import Decided
 from agentstop.request import Request, listing
 from agentstop.settle import refold
@@ -48,6 +48,34 @@ WORDS = {
 
 
 @database.retried
+def prepare(request: Request) -> int:
+    """List an operation before its turn, without letting it leave; answers its id. What is listed already stays.
+
+    Raises the refusal, which is recorded, where the run is over or the key names something else.
+    """
+    with database.durable():
+        found = _prepare(request)
+    wake.announce(request.task)
+    if isinstance(found, Refused):
+        raise found
+    return found
+
+
+def _prepare(request: Request) -> int | Refused:
+    task, operation, now = _locked(request)
+    reason = reason_over(task.state, task.live_run, task.last_run, request.run)
+    if reason is None and operation is not None and operation.digest != request.digest:
+        reason = KeyReused
+    if reason is not None:
+        return _refuse(reason, task, operation, request, now)
+    if operation is None:
+        operation = Operation.objects.using(database.alias()).create(
+            task=task, key=request.key, incarnation=request.incarnation, **listing(request, now)
+        )
+    return operation.pk
+
+
+@database.retried
 def explain(request: Request) -> Replay | int:
     """A second look, with locks: the incarnation to try, the Replay of an answer, or the recorded Refused is raised."""
     with database.durable():
@@ -59,13 +87,7 @@ def explain(request: Request) -> Replay | int:
 
 
 def _examine(request: Request) -> Replay | int | Refused:
-    task = database.locked(Task.objects.filter(pk=request.task)).first()
-    if task is None:
-        raise TaskNotFound(f"There is no task {request.task}.")
-    operation = database.locked(Operation.objects.filter(task=task, key=request.key)).order_by("-incarnation").first()
-    now = database.now()
-    if operation is not None and operation.due_at is not None and operation.due_at <= now:
-        refold([operation], now)
+    task, operation, now = _locked(request)
     reason = _reason_of_the_task(task, request)
     if reason is None:
         found = _by_the_operation(operation, request)
@@ -73,6 +95,18 @@ def _examine(request: Request) -> Replay | int | Refused:
             return found
         reason = found
     return _refuse(reason, task, operation, request, now)
+
+
+def _locked(request: Request) -> tuple[Task, Operation | None, datetime]:
+    """The task, and its operation of that key as it is now, under their locks."""
+    task = database.locked(Task.objects.filter(pk=request.task)).first()
+    if task is None:
+        raise TaskNotFound(f"There is no task {request.task}.")
+    operation = database.locked(Operation.objects.filter(task=task, key=request.key)).order_by("-incarnation").first()
+    now = database.now()
+    if operation is not None and operation.due_at is not None and operation.due_at <= now:
+        refold([operation], now)
+    return task, operation, now
 
 
 def _reason_of_the_task(task: Task, request: Request) -> type[Refused] | None:
@@ -143,6 +177,7 @@ def _count(reason: type[Refused], task: Task, operation: Operation, request: Req
     """Write a refusal down, or count it again: each run and reason has one row."""
     refusals = Decision.objects.using(database.alias())
     same = refusals.filter(operation=operation, run=request.run, verb=Decided.REFUSE, reason=reason.reason)
+    Run.objects.using(database.alias()).filter(task=task, number=request.run).update(seen_at=now)  # it still asks
     if same.update(count=F("count") + 1):
         return
     refusals.create(

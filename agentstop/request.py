@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Required, TypedDict
 
-from agentstop import bodies, conf, connectors, database, wake
-from agentstop.models import Operation
+from agentstop import bodies, conf, connectors
 from agentstop.providers.base import Capability
 
 LONGEST = 30 * 24 * 3600  # seconds of a deadline
@@ -82,21 +81,6 @@ def _capability(connector: str, action: str) -> Capability:
         return connectors.get(connector).capability(action)
     except LookupError as error:
         raise ValueError(f"Connector {connector!r} has {error}.") from error
-
-
-@database.retried
-def prepare(request: Request) -> int:
-    """List an operation before its turn, without letting it leave; answers its id. Does nothing if it is listed."""
-    with database.durable():
-        now = database.now()
-        operation, _ = Operation.objects.using(database.alias()).get_or_create(
-            task_id=request.task,
-            key=request.key,
-            incarnation=request.incarnation,
-            defaults=listing(request, now),
-        )
-    wake.announce(request.task)
-    return operation.pk
 
 
 def listing(request: Request, now: datetime) -> dict[str, Any]:

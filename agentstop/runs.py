@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from django.core import signing
 from django.db import models
 
-from agentstop import calls, database, lifecycle, spawning
+from agentstop import calls, database, lifecycle, refusals, spawning
 from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.carry import Manner, OnStop, Tool
@@ -140,13 +140,13 @@ class Run:
 
     def prepare(self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]) -> int:
         """List an operation before its turn, so that a person sees what is coming; answers its id."""
-        return requests.prepare(self._request(action, args, options))
+        return refusals.prepare(self._request(action, args, options))
 
     async def aprepare(
         self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]
     ) -> int:
         """As `prepare`."""
-        return await in_domain(requests.prepare, self._request(action, args, options))
+        return await in_domain(refusals.prepare, self._request(action, args, options))
 
     def admitting(self, operation: int) -> AbstractContextManager[None]:
         """A transaction for the host's own sink: it commits only if this run is live then, else raises Stale."""

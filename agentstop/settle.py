@@ -28,9 +28,11 @@ class Heard:
     asked_at: datetime
     attempt_id: int | None = None
     ref: str = ""
-    body: bodies.Body | None = None
+    body: bodies.Body | None = None  # as evidence: secrets are masked
+    result: bodies.Body | None = None  # as it is, for the context
     authoritative: bool = True
     provider_at: datetime | None = None
+    answered_at: datetime | None = None  # when the answer was there; None: when it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
         claim=heard.claim,
         source=heard.source,
         asked_at=min(heard.asked_at, now),
-        seen_at=now,
+        seen_at=max(min(heard.answered_at or now, now), min(heard.asked_at, now)),
         ref=ref,
         body=body.text,
         form=body.form,
@@ -142,7 +144,7 @@ def apply(operation: Operation, folded: Folded, now: datetime, *, heard: bool = 
 
 def _admit(locked: storing.Locked, heard: Heard, admission: Admission) -> tuple[Call, ContextEntry | None]:
     """What the run gets, decided under the task's lock: its call, and the entry where the result is admitted."""
-    body = heard.body or bodies.NOTHING
+    body = heard.result or heard.body or bodies.NOTHING
     outcome, error = _outcome(locked, heard, body, admission)
     accepted = outcome is CallOutcome.ACCEPTED
     call = Call(
@@ -187,12 +189,26 @@ def admit_replay(operation_id: int, run: int) -> tuple[Settled, Any]:
         locked = storing.locked(operation_id, with_task=True)
         receipts = Receipt.objects.using(database.alias()).filter(operation=operation_id, claim=Claim.SUCCEEDED)
         receipt = receipts.exclude(source=Source.ACK).latest("seen_at", "pk")
-        body = bodies.Body(receipt.body, bodies.Form(receipt.form), receipt.size, receipt.cut)
+        body, error = _kept(operation_id, receipt)
         heard = Heard(Claim.SUCCEEDED, Source(receipt.source), receipt.asked_at, ref=receipt.ref, body=body)
-        call, entry = _admit(locked, heard, Admission(run))
+        call, entry = _admit(locked, heard, Admission(run, error))
         storing.store(call=call, entry=entry)
     wake.announce(locked.operation.task_id)
     return _settled(locked.operation, call), body.value
+
+
+def _kept(operation_id: int, receipt: Receipt) -> tuple[bodies.Body, str]:
+    """The result as it was admitted before, else as the evidence has it; and why that cannot serve, if so."""
+    entries = ContextEntry.objects.using(database.alias()).filter(call__operation=operation_id)
+    entry = entries.order_by("pk").first()
+    if entry is not None and entry.form != bodies.Form.REPR:
+        return bodies.Body(entry.body, bodies.Form(entry.form), len(entry.body.encode())), ""
+    body = bodies.Body(receipt.body, bodies.Form(receipt.form), receipt.size, receipt.cut)
+    if body.form is bodies.Form.REPR:
+        return body, "It has succeeded before; its result has no stored form that could be given again."
+    if bodies.MASK in body.text:
+        return body, "It has succeeded before; its result was stored with secrets masked, and cannot be given again."
+    return body, ""
 
 
 @database.retried

@@ -22,6 +22,7 @@ from agentstop.states import OperationState, RunState, TaskState, Verb
 logger = logging.getLogger(__name__)
 
 NAMED = 100
+CODE = "code"  # who decided, where neither a person nor a policy is named
 UNSENT = (OperationState.PREPARED, OperationState.NOT_SENT)
 
 
@@ -68,7 +69,7 @@ def stop(
     reason = bodies.safe(reason)
     if by is not None:
         permissions.require(by, "stop_task", found, Decided.STOP, reason=reason)
-    press = Press(by, reason, run, policy, cancel, database.now())
+    press = Press(by, reason, run, policy if by is not None or policy else CODE, cancel, database.now())
     report = _commit(task_id, press)
     logger.info("stop of task %s: %s", task_id, report.why or "stopped", extra={"action": "stop", "task": task_id})
     return report

@@ -13,8 +13,8 @@ from django.db.models import QuerySet
 from agentstop import database
 from agentstop.facts import facts_of
 from agentstop.folding import fold
-from agentstop.histories import DecisionFact, fold_task
-from agentstop.models import Decision, Operation, Task
+from agentstop.histories import DecisionFact, fold_runs, fold_task
+from agentstop.models import Decision, Operation, Run, Task
 from agentstop.models.facts import Effect
 
 BATCH = 500
@@ -24,7 +24,7 @@ BATCH = 500
 class Difference:
     """A stored value that the facts do not give."""
 
-    what: str  # "operation" or "task"
+    what: str  # "operation", "task" or "run"
     id: int
     column: str
     stored: str
@@ -93,9 +93,19 @@ def _of_tasks(tasks: Sequence[Task]) -> Iterator[Difference]:
     )
     for decision in applied.order_by("pk"):
         decisions[decision.task_id].append(DecisionFact(decision.verb, decision.run, decision.pk, decision.cause_id))
+    yield from _of_runs(tasks, decisions)
     for task in tasks:
         folded = fold_task(decisions[task.pk])
         for column in ("state", "live_run", "last_run"):
             stored, said = getattr(task, column), getattr(folded, column)
             if stored != said:
                 yield Difference("task", task.pk, column, str(stored), str(said))
+
+
+def _of_runs(tasks: Sequence[Task], decisions: dict[int, list[DecisionFact]]) -> Iterator[Difference]:
+    rows = Run.objects.using(database.alias()).filter(task__in=[task.pk for task in tasks])
+    said = {task.pk: fold_runs(decisions[task.pk]) for task in tasks}
+    for run in rows.order_by("pk"):
+        folded = said[run.task_id].get(run.number)
+        if run.state != folded:
+            yield Difference("run", run.task_id, f"run {run.number}", run.state, str(folded))

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connections
+from django.db.models import F
 from django.test import TestCase, override_settings
 from pytest_django.fixtures import Settings
 
+from agentstop import asking, reconcile, sending
 from agentstop.dispatched import Accepted, Dispatched
-from agentstop.exceptions import AgentStopError, AlreadyDone, GateInTransaction, InFlight, Paused
-from agentstop.models import Operation, Task
+from agentstop.exceptions import (
+    AgentStopError,
+    AlreadyDone,
+    GateInTransaction,
+    InFlight,
+    KeyReused,
+    Paused,
+    Stopped,
+    TaskNotFound,
+)
+from agentstop.models import Operation, Receipt, Task
 from agentstop.models import Run as RunRow
 from agentstop.providers.base import Answer, Capability, Context, LookUp, Provider, Submission, SubmitIdempotency
 from agentstop.runs import Run, abegin, begin
 from agentstop.states import Claim
 from agentstop.stop import astop, stop
+from tests.conftest import HANG_GUARD, InThread
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -154,6 +168,113 @@ def begin_and_close() -> Run:
 def test_only_a_key_that_lives_makes_sending_again_harmless() -> None:
     assert not Capability(submit=SubmitIdempotency.KEY).resendable
     assert Capability(submit=SubmitIdempotency.NATURAL).resendable
+
+
+def test_a_tool_that_waited_for_a_thread_until_the_stop_is_not_run(
+    tools: None, in_thread: InThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "BLOCKING_THREADS", 1)
+    sending.close()
+    busy, free, ran = threading.Event(), threading.Event(), []
+
+    def first(op: Dispatched) -> str:
+        busy.set()
+        assert free.wait(HANG_GUARD)
+        return "first"
+
+    def second(op: Dispatched) -> None:
+        ran.append(op.id)
+
+    one, two = begin("one"), begin("two")
+    running = in_thread(one.call, "work", connector="tools", key="k", send=first)
+    assert busy.wait(HANG_GUARD)
+    queued = in_thread(two.call, "work", connector="tools", key="k", send=second)
+    while not Operation.objects.filter(task=two.task_id).exists():
+        assert not queued.done()
+    stop(two.task_id, policy="test")
+    assert queued.result(HANG_GUARD).ignored
+    free.set()
+    assert running.result(HANG_GUARD).accepted
+    sending.close()
+    assert ran == []
+    assert Operation.objects.get(task=two.task_id).state == "not_sent"
+
+
+def test_a_secret_in_a_result_is_masked_as_evidence_and_whole_for_the_run(tools: None) -> None:
+    run = begin("x")
+    assert run.call("work", connector="tools", key="k", send=lambda op: {"token": "abc"}).result == {"token": "abc"}
+    assert run.context() == [{"token": "abc"}]
+    assert "abc" not in Receipt.objects.get().body
+    again = begin(run.task_id)
+    assert again.call("work", connector="tools", key="k", send=lambda op: 1).result == {"token": "abc"}
+
+
+def test_a_masked_result_that_no_run_has_admitted_is_not_given_as_it_is(tools: None) -> None:
+    run = begin("x")
+    with run.dispatch("work", connector="tools", key="k") as op:
+        again = begin(run.task_id)
+        op.succeeded('{"password": "abc"}')
+    assert "abc" not in Receipt.objects.get().body
+    outcome = again.call("work", connector="tools", key="k", send=lambda op: 1)
+    assert (outcome.failed, "masked" in outcome.error) == (True, True)
+
+
+def test_an_agent_that_still_asks_after_the_stop_has_been_heard_of(tools: None) -> None:
+    run = begin("x")
+    RunRow.objects.update(seen_at=F("began_at") - timedelta(hours=1))
+    stop(run.task_id, policy="test")
+    assert run.call("work", connector="tools", key="k", send=lambda op: 1).ignored
+    assert RunRow.objects.filter(seen_at__gt=F("task__stopped_at")).exists()
+
+
+def test_an_operation_of_another_task_is_not_admitted(tools: None) -> None:
+    run, other = begin("x"), begin("other")
+    with other.dispatch("work", connector="tools", key="k") as op:
+        op.succeeded("done")
+    with pytest.raises(ValueError, match="none of task"), run.admitting(op.id):
+        pass
+
+
+def test_what_cannot_be_prepared_says_why(tools: None) -> None:
+    with pytest.raises(TaskNotFound):
+        Run(99_999, 1).prepare("work", connector="tools", key="k")
+    run = begin("x")
+    run.prepare("work", {"a": 1}, connector="tools", key="k")
+    with pytest.raises(KeyReused):
+        run.prepare("work", {"a": 2}, connector="tools", key="k")
+    stop(run.task_id, policy="test")
+    with pytest.raises(Stopped):
+        run.prepare("work", connector="tools", key="late")
+
+
+class Hung(Provider):
+    """A look-up that does not even end when it is told to."""
+
+    def capability(self, action: str) -> Capability:
+        return Capability(look_up=LookUp.BY_KEY)
+
+    async def look_up(self, submission: Submission, *, deadline: float) -> Answer | None:
+        while not released.is_set():
+            try:
+                await asyncio.sleep(0.05)
+            except asyncio.CancelledError:
+                continue
+        return None
+
+
+released = threading.Event()
+
+
+def test_a_hung_adapter_holds_nobody(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.AGENTSTOP_CONNECTORS = {"hung": {"PROVIDER": "tests.test_api.Hung"}}
+    settings.AGENTSTOP_DEADLINE = 0.2
+    monkeypatch.setattr(asking, "ABANDON", 0.2)
+    released.clear()
+    with begin("x").dispatch("work", connector="hung", key="k") as op:
+        op.accepted("7")
+    Operation.objects.update(follow_up_at=F("created_at"))
+    assert reconcile.work() == 1  # it comes back
+    released.set()
 
 
 class HostTests(TestCase):

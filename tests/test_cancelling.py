@@ -94,15 +94,27 @@ def test_a_request_is_repeated_until_the_provider_has_answered_it(
     assert list(differences()) == []
 
 
-def test_it_is_tried_no_longer_than_until_the_deadline(
-    desk: type[Desk], settings: Settings, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("needs_ref", [False, True])
+def test_what_was_never_tried_in_time_could_not_be_delivered(
+    desk: type[Desk], settings: Settings, monkeypatch: pytest.MonkeyPatch, needs_ref: bool
 ) -> None:
+    """No worker ran, or the reference never came: nobody is left waiting for a request that is not sent any more."""
     settings.AGENTSTOP_CANCEL_DEADLINE = 0.0
+    monkeypatch.setattr(desk, "capable", Capability(cancel=Cancel.BEST_EFFORT, cancel_needs_ref=needs_ref))
+    run = begin("Job")
+    operation = accepted(run, ref="")
+    stop(run.task_id, policy="test")
+    reconcile.work()
+    operation.refresh_from_db()
+    assert (operation.cancellation, desk.asked) == (Cancellation.UNDELIVERABLE, 0)
+    assert operation.follow_up_at == operation.due_at
+
+
+def test_it_is_tried_no_longer_than_until_the_deadline(desk: type[Desk], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "script", (CancelReply(Claim.FAILED),) * 9)
     run = begin("Job")
     operation = accepted(run)
     stop(run.task_id, policy="test")
-    Decision.objects.filter(verb="cancel").update(until=database.now() + timedelta(hours=1))
     soon(operation)
     Decision.objects.filter(verb="cancel").update(until=database.now())
     soon(operation)

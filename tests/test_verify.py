@@ -7,13 +7,15 @@ import io
 import json
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
 from agentstop import verify
 from agentstop.dispatched import Dispatched
 from agentstop.models import Operation, Receipt, Task
-from agentstop.runs import begin
+from agentstop.models import Run as RunRow
+from agentstop.runs import Run, begin
 from agentstop.stop import stop
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -112,6 +114,27 @@ def test_after_a_restore_what_was_live_is_stopped(settings: Settings, capsys: py
     assert Task.objects.get(pk=finished.task_id).state == "finished"
     assert "1 tasks stopped" in capsys.readouterr().out
     assert live.call("a", connector="tools", key="k", send=lambda op: "sent").ignored
+    assert list(verify.differences()) == []
+
+
+def test_a_run_of_the_time_after_the_backup_is_not_taken_for_a_new_one(tools: None, ann: User) -> None:
+    run = begin("restored", owner=ann)
+    lost = Run(run.task_id, 2)  # begun after the backup, by an agent that still lives; so was a task after this one
+    lost_child = Run(run.task_id + 1, 1)
+    call_command("agentstop_after_restore")
+    again = begin(run.task_id, by=ann)
+    other = begin("new", owner=ann)
+    for old in (lost, Run.from_token(lost.token)):
+        assert old.call("a", connector="tools", key="k", send=lambda op: "sent").ignored
+    assert again.call("a", connector="tools", key="k", send=lambda op: "sent").accepted
+    assert other.task_id != lost_child.task_id
+    assert list(verify.differences()) == []
+
+
+def test_a_run_that_was_changed_by_hand_is_found(lived: Task) -> None:
+    RunRow.objects.update(state="finished")
+    (difference,) = verify.differences()
+    assert (difference.what, difference.stored, difference.folded) == ("run", "finished", "stopped")
 
 
 def test_the_press_and_the_last_dispatch_are_kept_with_the_stop(lived: Task) -> None:

@@ -136,6 +136,7 @@ class Migration(migrations.Migration):
                             ("settle", "settle"),
                             ("freeze", "freeze"),
                             ("look_up", "look_up"),
+                            ("restore", "restore"),
                             ("refuse", "refuse"),
                         ],
                         max_length=20,
@@ -775,6 +776,7 @@ class Migration(migrations.Migration):
                             "settle",
                             "freeze",
                             "look_up",
+                            "restore",
                             "refuse",
                         ],
                     )

@@ -29,6 +29,7 @@ class Decided(StrEnum):
     SETTLE = "settle"
     FREEZE = "freeze"
     LOOK_UP = "look_up"
+    RESTORE = "restore"  # a backup: run numbers go on behind those that it does not know of
     REFUSE = "refuse"  # the gate's own: nothing was sent
 
 

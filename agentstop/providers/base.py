@@ -118,6 +118,7 @@ class Answer:
     retry_after: float | None = None  # seconds after which the provider wants to be asked again
     at: datetime | None = None  # the provider's own clock, where it told the moment of the effect
     progress: float | None = None  # from 0 to 1, where the provider told it
+    cut: bool = False  # what was read is not the whole answer
 
 
 @dataclass(frozen=True, slots=True)

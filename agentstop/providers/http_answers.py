@@ -87,6 +87,7 @@ def _answer(action: HttpAction, reply: Reply, claim: Claim, *, source: Source = 
         retry_after=_retry_after(reply),
         at=_at(_pick(reply.data, action.at_field)),
         progress=_progress(_pick(reply.data, action.progress_field)),
+        cut=reply.cut,
     )
 
 

@@ -28,6 +28,9 @@ REASONS: Mapping[type[Exception], str] = {
 }
 
 
+IDENTITY = "identity"
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A reply that arrived whole, or whole up to the cap. `data` is the JSON in it, None where there is none."""
@@ -127,12 +130,17 @@ def _reply(response: httpx.Response, content: bytes, cut: bool) -> Reply:
     text, data = _decoded(response.headers, content, cut)
     if cut:
         text += f"\n[cut after {len(content)} bytes]"
-    return Reply(response.url, response.status_code, response.headers, text, data, cut)
+    unread = cut or _encoding(response.headers) != IDENTITY
+    return Reply(response.url, response.status_code, response.headers, text, data, unread)
+
+
+def _encoding(headers: httpx.Headers) -> str:
+    return str(headers.get("content-encoding", IDENTITY)).lower()
 
 
 def _decoded(headers: httpx.Headers, content: bytes, cut: bool) -> tuple[str, Any]:
-    encoding = headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":
+    encoding = _encoding(headers)
+    if encoding != IDENTITY:
         return f"[{len(content)} bytes in the encoding {safe(encoding)}, which was not asked for]", None
     text = safe(content.decode("utf-8", "replace"))
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()

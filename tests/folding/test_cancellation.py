@@ -61,10 +61,11 @@ def test_a_provider_that_never_cancels_is_said_so(state: OperationState) -> None
     assert cancellation(state, possible=False) is Cancellation.UNSUPPORTED
 
 
-def test_a_cancel_that_needs_a_reference_waits_for_it_however_long_and_is_due_when_it_comes() -> None:
+def test_a_cancel_that_needs_a_reference_waits_for_it_until_the_deadline_and_is_due_when_it_comes() -> None:
     assert cancellation(needs_ref=True, now=50) is Cancellation.WAITING
-    assert cancellation(needs_ref=True, now=500) is Cancellation.WAITING
-    assert cancellation(needs_ref=True, has_ref=True, now=500) is Cancellation.REQUESTED
+    assert cancellation(needs_ref=True, has_ref=True, now=50) is Cancellation.REQUESTED
+    assert cancellation(needs_ref=True, now=500) is Cancellation.UNDELIVERABLE
+    assert cancellation(needs_ref=True, has_ref=True, now=500) is Cancellation.UNDELIVERABLE
 
 
 def test_any_receipt_with_a_reference_makes_the_waiting_cancel_due() -> None:

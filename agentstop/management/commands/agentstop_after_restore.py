@@ -6,13 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from agentstop import database
+from agentstop import database, restoring
 from agentstop.closing import OPEN
-from agentstop.models import Operation, Task
-from agentstop.states import TaskState
-from agentstop.stop import stop
-
-REASON = "Restored from a backup: what was decided after it was taken is not known here."
+from agentstop.models import Operation
 
 
 class Command(BaseCommand):
@@ -25,17 +21,18 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="only say what would be stopped")
 
     def handle(self, *, dry_run: bool, **options: Any) -> None:
-        active = Task.objects.using(database.alias()).filter(state__in=[TaskState.ACTIVE, TaskState.PAUSED])
-        stopped = 0
-        for task in active.order_by("pk").iterator():
-            if dry_run:
+        if dry_run:
+            for task in restoring.live():
                 self.stdout.write(f"would stop task {task.pk}: {task.title}")
-                continue
-            report = stop(task.pk, policy="after_restore", reason=REASON)
+            return
+        stopped = 0
+        for report in restoring.stop_live():
             stopped += report.stopped
-            self.stdout.write(f"stopped task {task.pk}: {task.title} ({len(report.open)} operations open)")
+            self.stdout.write(f"stopped task {report.task} ({len(report.open)} operations open)")
+        restoring.leave_names_behind()
         still_open = Operation.objects.using(database.alias()).filter(state__in=OPEN).count()
         self.stdout.write(
             f"{stopped} tasks stopped. {still_open} operations are open, and are looked up by the worker. "
-            "Operations sent after the backup was taken are not in it: compare with the providers."
+            f"Run numbers go on {restoring.RUNS} further, so that no run of the time since is taken for a new "
+            "one. Operations sent after the backup was taken are not in it: compare with the providers."
         )
