@@ -13,6 +13,8 @@ from typing import Any
 from agentstop import conf
 
 MASK = "•••"
+LONGEST_REF = 2_000  # characters of a provider's reference
+LONGEST_REASON = 10_000  # characters of what a person wrote
 DEEPEST = 50  # levels into a value in which secrets are looked for
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -45,6 +47,11 @@ NOTHING = Body("", Form.TEXT, 0)
 def safe(text: str) -> str:
     """The same text without what databases refuse: NUL and lone surrogates become replacement characters."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
+def reason(text: str) -> str:
+    """What a person wrote, as it can be stored: of a very long one only the beginning."""
+    return safe(text)[:LONGEST_REASON]
 
 
 def store(value: Any, *, cut: bool = False) -> Body:

@@ -52,7 +52,7 @@ def compensate(operation_id: int, *, by: Any, reason: str = "") -> Undoing:
     operation = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation_id).first()
     if operation is None:
         raise TaskNotFound(f"There is no operation {operation_id} for you.")
-    reason = bodies.safe(reason)
+    reason = bodies.reason(reason)
     permissions.require(by, "compensate_operation", operation.task, Decided.COMPENSATE, reason=reason)
     record = _how(operation)
     passed = _pass(operation_id, by, reason, record)

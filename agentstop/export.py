@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC
 from typing import Any
@@ -15,6 +16,7 @@ COLUMNS = (
     "operation",
     "key",
     "run",
+    "attempt",
     "what",
     "how",
     "by",
@@ -22,6 +24,10 @@ COLUMNS = (
     "until",
     "count",
     "ref",
+    "authoritative",
+    "provider_at",
+    "cause",
+    "detail",
     "text",
 )
 
@@ -43,7 +49,7 @@ def _decisions(task: Task) -> Iterator[dict[str, Any]]:
         yield {
             "id": one.pk, "at": one.at, "fact": "decision", "operation": one.operation_id, "run": one.run,
             "what": one.verb, "how": one.effect, "by": _who(one), "until": one.until, "count": one.count,
-            "text": one.reason,
+            "cause": one.cause_id, "detail": json.dumps(one.detail) if one.detail else "", "text": one.reason,
         }  # fmt: skip
 
 
@@ -51,15 +57,18 @@ def _attempts(task: Task) -> Iterator[dict[str, Any]]:
     for one in Attempt.objects.using(database.alias()).filter(operation__task=task):
         yield {
             "id": one.pk, "at": one.passed_at, "fact": "attempt", "operation": one.operation_id, "run": one.run,
-            "what": one.verb, "count": one.number, "by": one.sender, "until": one.lease_until,
+            "what": one.verb, "attempt": one.number, "by": one.sender, "until": one.lease_until,
         }  # fmt: skip
 
 
 def _receipts(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
-    for one in Receipt.objects.using(database.alias()).filter(operation__task=task).select_related("by"):
+    rows = Receipt.objects.using(database.alias()).filter(operation__task=task)
+    for one in rows.select_related("by", "attempt"):
         yield {
             "id": one.pk, "at": one.seen_at, "fact": "receipt", "operation": one.operation_id, "what": one.claim,
             "how": one.source, "asked_at": one.asked_at, "ref": one.ref, "text": one.body if bodies else "",
+            "attempt": one.attempt.number if one.attempt else None, "authoritative": one.authoritative,
+            "provider_at": one.provider_at,
             "by": one.by.get_username() if one.by else "",
         }  # fmt: skip
 

@@ -180,7 +180,7 @@ def check(task_id: int, number: int) -> None:
 
 def end(task_id: int, number: int, state: RunState, error: str = "") -> bool:
     """The agent says that its run has ended; False where the run was over before, which is noted."""
-    ended = _end(task_id, number, state, bodies.safe(error))
+    ended = _end(task_id, number, state, bodies.reason(error))
     wake.announce(task_id, over=True)
     return ended
 

@@ -23,7 +23,7 @@ def pause(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "
     What has left goes on. Callers wait; tasks that work for it alone are held too. Raises TaskNotFound or Denied.
     """
     task_id = _checked(task, by, Decided.PAUSE, reason)
-    done = _pause(task_id, by, bodies.safe(reason), policy)
+    done = _pause(task_id, by, bodies.reason(reason), policy)
     return done
 
 
@@ -33,7 +33,7 @@ def resume(task: Task | int, *, by: Any = None, reason: str = "", policy: str = 
     Raises TaskNotFound or Denied.
     """
     task_id = _checked(task, by, Decided.RESUME, reason)
-    return _resume(task_id, by, bodies.safe(reason), policy)
+    return _resume(task_id, by, bodies.reason(reason), policy)
 
 
 async def apause(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
@@ -60,7 +60,7 @@ def _checked(task: Task | int, by: Any, verb: Decided, reason: str) -> int:
     if found is None:
         raise TaskNotFound(f"There is no task {task_id}. Nothing was changed.")
     if by is not None:
-        permissions.require(by, "pause_task", found, verb, reason=bodies.safe(reason))
+        permissions.require(by, "pause_task", found, verb, reason=bodies.reason(reason))
     return task_id
 
 

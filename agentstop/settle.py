@@ -80,7 +80,7 @@ def record(
 def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
     """The row of a piece of evidence; a reference in it becomes the operation's."""
     body = heard.body or bodies.NOTHING
-    ref = bodies.safe(heard.ref)
+    ref = bodies.safe(heard.ref)[: bodies.LONGEST_REF]
     if ref:
         operation.ref = ref
     return Receipt(

@@ -25,7 +25,7 @@ def settle_by_hand(operation_id: int, *, by: Any, outcome: Claim | str, reason: 
     outcome, NotSettled where there is nothing to settle by hand, Denied or TaskNotFound.
     """
     claim = _outcome(outcome)
-    reason = bodies.safe(reason).strip()
+    reason = bodies.reason(reason).strip()
     if not reason:
         raise ValueError("Say on what evidence it is settled: reason= is what others will read beside it.")
     operation = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation_id).first()

@@ -66,7 +66,7 @@ def stop(
     found = Task.objects.using(database.alias()).filter(pk=task_id).first()
     if found is None:
         raise TaskNotFound(f"There is no task {task_id}. Nothing was stopped.")
-    reason = bodies.safe(reason)
+    reason = bodies.reason(reason)
     if by is not None:
         permissions.require(by, "stop_task", found, Decided.STOP, reason=reason)
     press = Press(by, reason, run, policy if by is not None or policy else CODE, cancel, database.now())
