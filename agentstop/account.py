@@ -20,7 +20,7 @@ from agentstop.models.facts import Decided
 from agentstop.providers.base import Capability
 from agentstop.reconcile import OVERDUE
 from agentstop.settle import apply
-from agentstop.states import Claim, Folded, OperationFacts, OperationState
+from agentstop.states import FINAL_CLAIMS, Claim, Folded, OperationFacts, OperationState, Source
 
 SILENT = timedelta(seconds=60)  # without a sign of life after which an agent counts as not heard of
 HEAD = 2000  # characters of a result that are looked at for an address
@@ -37,6 +37,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """The last word of a person who settled it by hand, and the beginning of the reason."""
+
+    receipt: Receipt
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """One operation with what its facts say now."""
 
@@ -46,6 +54,7 @@ class Known:
     capability: Capability
     refusal: str  # `reason` of the gate's last refusal
     result: Result | None
+    settled: Word | None
 
     @property
     def in_lease(self) -> bool:
@@ -125,13 +134,14 @@ def load_all(task_ids: Sequence[int]) -> list[Account]:
 
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
-    facts, refusals, results = facts_of(rows), _refusals(rows), _results(rows)
+    facts, refusals, results, settled = facts_of(rows), _refusals(rows), _results(rows), _settled(rows)
     capabilities: dict[tuple[str, str], Capability] = {}
     for row in rows:
         what = (row.connector, row.action)
         capability = capabilities.setdefault(what, connectors.capability(*what))
         folded = _bring_up(row, facts[row.pk], now)
-        yield Known(row, facts[row.pk], folded, capability, refusals.get(row.pk, ""), results.get(row.pk))
+        refusal, result = refusals.get(row.pk, ""), results.get(row.pk)
+        yield Known(row, facts[row.pk], folded, capability, refusal, result, settled.get(row.pk))
 
 
 def _bring_up(row: Operation, facts: OperationFacts, now: datetime) -> Folded:
@@ -155,6 +165,13 @@ def _results(rows: Sequence[Operation]) -> Mapping[int, Result]:
     heads = receipts.annotate(head=Left("body", HEAD + 1)).order_by("seen_at", "pk")
     found = heads.values_list("operation_id", "claim", "head", "form")
     return {pk: Result(Claim(claim), head[:HEAD], Form(form), len(head) <= HEAD) for pk, claim, head, form in found}
+
+
+def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
+    """The last word of a person about each of them."""
+    words = Receipt.objects.using(database.alias()).filter(operation__in=rows, source=Source.PERSON)
+    heads = words.filter(claim__in=FINAL_CLAIMS).select_related("by").defer("body").annotate(head=Left("body", HEAD))
+    return {word.operation_id: Word(word, word.head) for word in heads.order_by("seen_at", "pk")}
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:

@@ -6,23 +6,24 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.utils.translation import gettext
 
-from agentstop import account, permissions, sentences, wording
+from agentstop import account, permissions, remedies, sentences, wording
 from agentstop.account import Account, Known, Result
 from agentstop.bodies import Form
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Task
+from agentstop.providers.base import Compensation
+from agentstop.remedies import Named, Settling, Undoing, name_of
 from agentstop.sentences import Label
 from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
 from agentstop.wording import AgentLine, Reading, Situation
 
-ANSWER = 300  # characters of a failure's answer that are shown
 OPEN = frozenset({OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN})
 
 
@@ -43,6 +44,11 @@ class OperationReport:
     link: str  # the http(s) address of what was made; empty where none is known
     answer: str  # the beginning of what the provider said when it failed
     can_look_up: bool  # asking the provider now can tell more
+    way_to_undo: Compensation | None  # None: it cannot be undone now
+    undoing: Undoing | None  # what undoing it came to
+    undoes: Named | None  # the operation that this one undoes
+    can_settle: bool  # no evidence has settled it
+    settling: Settling | None  # who settled it by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +90,16 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the reader may do with a task that they may see."""
+    """What the reader may do with a task that they may see, and with its operations."""
 
     may_stop: bool
+    may_undo: bool = False
+    may_settle: bool = False
 
     @classmethod
     def of(cls, user: Any, task: Task) -> Role:
-        return cls(may_stop=permissions.may(user, "stop_task", task))
+        wanted = ("stop_task", "compensate_operation", "settle_operation")
+        return cls(*(permissions.may(user, permission, task) for permission in wanted))
 
 
 def load(task_id: int, user: Any) -> tuple[TaskReport, Role]:
@@ -111,7 +120,12 @@ def load_all(tasks: Sequence[Task], user: Any) -> list[tuple[TaskReport, Role]]:
 def tell(found: Account) -> TaskReport:
     """The report of an account, in the active language."""
     task, state = found.task, TaskState(found.task.state)
-    operations = tuple(_operation(known, task) for known in found.operations)
+    undoings = remedies.undoings_of(found.operations)
+    rows: dict[int | None, Known] = {known.row.pk: known for known in found.operations}
+    operations = tuple(
+        _operation(known, task, undoings.get(known.row.pk, ()), rows.get(known.row.compensates_id))
+        for known in found.operations
+    )
     counts = Counter(operation.reading.label for operation in operations)
     return TaskReport(
         id=task.pk,
@@ -131,14 +145,6 @@ def tell(found: Account) -> TaskReport:
         changes_at=found.changes_at,
         now=found.now,
     )
-
-
-def name_of(user: Any) -> str:
-    """What a person is called: their full name, else their user name."""
-    if user is None:
-        return ""
-    full = user.get_full_name() if hasattr(user, "get_full_name") else ""
-    return str(full or user.get_username())
 
 
 def _stop(task: Task) -> StopTold | None:
@@ -187,7 +193,7 @@ def _failures(operations: tuple[OperationReport, ...]) -> str:
     return gettext(sentences.FAILED_OPERATIONS) % {"operations": named[:200]}
 
 
-def _operation(known: Known, task: Task) -> OperationReport:
+def _operation(known: Known, task: Task, undoings: Sequence[Known], undone: Known | None) -> OperationReport:
     row, folded = known.row, known.folded
     situation = Situation(
         state=folded.state,
@@ -203,6 +209,9 @@ def _operation(known: Known, task: Task) -> OperationReport:
         has_ref=bool(row.ref),
         capability=known.capability,
     )
+    reading, undoing = wording.read(situation), remedies.read_undoing(known, undoings)
+    if undoing is not None and folded.state is OperationState.SUCCEEDED:
+        reading = replace(reading, next_step="")  # what can be done next is said of the undoing
     return OperationReport(
         id=row.pk,
         key=row.key,
@@ -213,19 +222,16 @@ def _operation(known: Known, task: Task) -> OperationReport:
         ref=row.ref,
         state=folded.state,
         cancellation=folded.cancellation,
-        reading=wording.read(situation),
+        reading=reading,
         link=_link(known.result, row.ref) if folded.state is OperationState.SUCCEEDED else "",
-        answer=_said(known.result) if folded.state is OperationState.FAILED else "",
+        answer=remedies.said(known.result) if folded.state is OperationState.FAILED else "",
         can_look_up=situation.can_look_up and folded.state in (OperationState.ACCEPTED, OperationState.UNKNOWN),
+        way_to_undo=remedies.way_to_undo(known, undoings),
+        undoing=undoing,
+        undoes=remedies.named(undone) if undone is not None else None,
+        can_settle=remedies.can_be_settled(known),
+        settling=remedies.read_settling(known),
     )
-
-
-def _said(result: Result | None) -> str:
-    """What the provider said about a failure, short enough to stand in a line."""
-    if result is None or result.claim is Claim.SUCCEEDED:
-        return ""
-    text = " ".join(result.head.split())
-    return text if len(text) <= ANSWER else text[: ANSWER - 1] + "…"
 
 
 def _link(result: Result | None, ref: str) -> str:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from django.utils.translation import gettext_noop as _
 from django.utils.translation import ngettext_lazy
 
-from agentstop.states import Cancellation, Claim, RunState, Source, TaskState
+from agentstop.states import Cancellation, Claim, OperationState, RunState, Source, TaskState
 
 
 class Label(StrEnum):
@@ -213,6 +213,58 @@ LOOK_YOURSELF = _("Look at the provider itself to see what became of it.")
 SEE_ANSWER = _("See what the provider answered.")
 UNDO = _("Stopping does not undo it; that takes another action.")
 NOTHING_LEFT_TO_DO = _("Nothing is left to do.")
+
+# What undoing it came to, by the state of the last operation that undoes it.
+_BEING_UNDONE = (_("It is being undone."), Tone.BUSY)
+UNDOINGS = {
+    OperationState.PREPARED: _BEING_UNDONE,
+    OperationState.SENDING: _BEING_UNDONE,
+    OperationState.ACCEPTED: _BEING_UNDONE,
+    OperationState.UNKNOWN: (_("Whether it was undone is not known."), Tone.UNSURE),
+    OperationState.SUCCEEDED: (_("It was undone."), Tone.GOOD),
+    OperationState.FAILED: (_("Undoing it failed."), Tone.BAD),
+    OperationState.CANCELLED: (_("Undoing it was cancelled."), Tone.BAD),
+    OperationState.NOT_SENT: (_("Undoing it failed: nothing left."), Tone.BAD),
+}
+UNDONE_IN_PART = _("It was undone in part: something of it stays.")
+
+# Before somebody undoes or settles it, and after. How much an undoing takes back is keyed by a provider's `extent`.
+EXTENTS = {
+    "full": _("By what this provider says, it takes back all of it."),
+    "partial": _("It takes back only a part: something of it stays."),
+}
+NO_CONSEQUENCES = _("This provider does not say what the consequences are. Look there before you do it.")
+STAYS_DONE = _("That it was done stays on record: undone is not the same as never done.")
+UNDOING_BEGAN = _("Undoing it has begun; what it comes to is shown beside it.")
+NOT_UNDONE = {
+    "in_flight": _("It was undone already, or is being undone: nothing more was sent."),
+    "cannot_compensate": _("It cannot be undone: it is not known to have been done, or its provider names no way."),
+}
+ASK_FIRST = _("Its provider can be asked what became of it: do that first.")
+WORD_OF_A_PERSON = _("Your word decides until the provider itself says something else; that is then shown beside it.")
+SETTLED_NOW = _("It was settled; who did so and why is shown beside it.")
+NOT_SETTLED = _("It is settled by evidence, or on its way: nothing was changed.")
+WHICH_OUTCOME = _("Choose what became of it.")
+WHICH_EVIDENCE = _("Say on what evidence it is settled: others will read that beside it.")
+
+# Who settled it, as what, and what the provider has said since that differs.
+A_PERSON = _("a person")
+OUTCOMES = {
+    Claim.SUCCEEDED: NAMES[Label.COMPLETED],
+    Claim.FAILED: NAMES[Label.FAILED],
+    Claim.CANCELLED: NAMES[Label.CANCELLED],
+}
+_GOES_ON = _("The provider has said since that it goes on.")
+SAID_SINCE = {
+    Claim.SUCCEEDED: _("The provider has said since that it was done."),
+    Claim.FAILED: _("The provider has said since that it failed."),
+    Claim.CANCELLED: _("The provider has said since that it was cancelled."),
+    Claim.REFUSED: _("The provider has said since that it turned the request down."),
+    Claim.NOT_FOUND: _("The provider was asked since, and has nothing of it."),
+    Claim.ACCEPTED: _GOES_ON,
+    Claim.RUNNING: _GOES_ON,
+    Claim.PROGRESS: _GOES_ON,
+}
 
 # What this provider cannot do.
 GOES_ON_AFTER_STOP = _("This provider cannot cancel it: once sent, it goes on even if the task is stopped.")

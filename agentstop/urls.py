@@ -6,6 +6,8 @@
 | `agentstop:panel` | GET `tasks/<id>/panel/` | the panel's body alone |
 | `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
 | `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
+| `agentstop:undo` | GET, POST `operations/<id>/undo/` | names the consequences first; `reason`, `next` |
+| `agentstop:settle` | GET, POST `operations/<id>/settle/` | asks what became of it; `outcome`, `reason`, `next` |
 
 On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}` (with `heading=1` where the page is about this
 task alone), or `{% agentstop_tasks tasks %}` for a list, whose rows are drawn by `agentstop/fragments/task.html`. That
@@ -28,4 +30,6 @@ urlpatterns = [
     path("tasks/<int:task>/panel/", views.fragment, name="panel"),
     path("tasks/<int:task>/stop/", views.press_stop, name="stop"),
     path("tasks/<int:task>/look-up/", views.look_up, name="look_up"),
+    path("operations/<int:operation>/undo/", views.undo, name="undo"),
+    path("operations/<int:operation>/settle/", views.settle, name="settle"),
 ]

@@ -1,4 +1,4 @@
-"""The panel's addresses over HTTP: see a task, stop it, have the provider asked. All work as plain forms, too."""
+"""The addresses over HTTP: see a task, stop it, have a provider asked, undo, settle. All work as plain forms, too."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods
 
-from agentstop import panel, permissions, reconcile, report, sentences, stop
-from agentstop.exceptions import Denied, TaskNotFound
+from agentstop import bodies, compensate, database, panel, permissions, reconcile, report, sentences, stop
+from agentstop.compensate import CannotCompensate
+from agentstop.exceptions import Denied, InFlight, TaskNotFound
 from agentstop.models import Operation
+from agentstop.models.facts import Decided
+from agentstop.report import OperationReport, TaskReport
+from agentstop.settlement import NotSettled, settle_by_hand
 from agentstop.stop import StopReport
 from agentstop.templatetags.agentstop import agentstop_clock
 
@@ -29,23 +33,23 @@ View = Callable[[HttpRequest, int], HttpResponse]
 REASON = 1000  # characters that are kept of a reason
 
 
-def _address(*methods: str) -> Callable[[View], View]:
+def _address(*methods: str) -> Callable[[View], Callable[..., HttpResponse]]:
     """A view for people who are logged in, outside any transaction, that tells strangers nothing."""
 
-    def decorate(view: View) -> View:
+    def decorate(view: View) -> Callable[..., HttpResponse]:
         @functools.wraps(view)
-        def answer(request: HttpRequest, task: int) -> HttpResponse:
+        def answer(request: HttpRequest, **which: int) -> HttpResponse:
             if not request.user.is_authenticated:
-                return _log_in_first(request, task)
+                return _log_in_first(request, which.get("task"))
             try:
-                return view(request, task)
+                return view(request, *which.values())
             except TaskNotFound as error:
                 raise Http404(str(error)) from error
             except Denied as error:
                 return _denied(request, error)
 
         guarded = require_http_methods(methods)(csrf_protect(never_cache(answer)))
-        return transaction.non_atomic_requests(guarded)
+        return transaction.non_atomic_requests(using=database.alias())(guarded)
 
     return decorate
 
@@ -78,10 +82,89 @@ def look_up(request: HttpRequest, task: int) -> HttpResponse:
     """Have the provider of one operation asked now."""
     permissions.get_visible(request.user, task)
     number = request.POST.get("operation", "")
-    if not _is_number(number, 18) or not Operation.objects.filter(task=task, pk=int(number)).exists():
+    operations = Operation.objects.using(database.alias()).filter(task=task)
+    if not _is_number(number, 18) or not operations.filter(pk=int(number)).exists():
         raise TaskNotFound(f"There is no operation {number!r} of task {task} for you.")
     possible = reconcile.look_up_now(int(number), by=request.user)
     return _answer(request, task, gettext(sentences.ASKED_NOW if possible else sentences.NOT_ASKED))
+
+
+@_address("GET", "HEAD", "POST")
+def undo(request: HttpRequest, operation: int) -> HttpResponse:
+    """Name the consequences of undoing what an operation has done; undo it when they are confirmed."""
+    reason = bodies.safe(request.POST.get("reason", "")[:REASON])
+    told, found = _to_confirm(request, operation, "compensate_operation", Decided.COMPENSATE, reason)
+    if request.method == "POST":
+        try:
+            compensate.compensate(operation, by=request.user, reason=reason)
+        except (CannotCompensate, InFlight) as refusal:
+            return _back(request, told.id, gettext(sentences.NOT_UNDONE[refusal.reason]))
+        return _back(request, told.id, gettext(sentences.UNDOING_BEGAN))
+    way = found.way_to_undo
+    if way is None:
+        undone = InFlight if found.undoing is not None else CannotCompensate
+        return _back(request, told.id, gettext(sentences.NOT_UNDONE[undone.reason]))
+    texts = {
+        "consequences": way.consequences or gettext(sentences.NO_CONSEQUENCES),
+        "extent": gettext(sentences.EXTENTS[way.extent]),
+        "stays": gettext(sentences.STAYS_DONE),
+    }
+    return _ask(request, "undo", told, found, {"way": way, **texts})
+
+
+@_address("GET", "HEAD", "POST")
+def settle(request: HttpRequest, operation: int) -> HttpResponse:
+    """Ask a person what became of an operation that no evidence settles, and on what evidence they say so."""
+    outcome, reason = request.POST.get("outcome", ""), bodies.safe(request.POST.get("reason", "")[:REASON])
+    told, found = _to_confirm(request, operation, "settle_operation", Decided.SETTLE, reason)
+    if not found.can_settle:
+        return _back(request, told.id, gettext(sentences.NOT_SETTLED))
+    wrong = _wrong(outcome, reason) if request.method == "POST" else {}
+    if request.method == "POST" and not wrong:
+        try:
+            settle_by_hand(operation, by=request.user, outcome=outcome, reason=reason)
+        except NotSettled:
+            return _back(request, told.id, gettext(sentences.NOT_SETTLED))
+        return _back(request, told.id, gettext(sentences.SETTLED_NOW))
+    texts = {
+        "outcomes": [(claim.value, gettext(name)) for claim, name in sentences.OUTCOMES.items()],
+        "word": gettext(sentences.WORD_OF_A_PERSON),
+        "ask_first": gettext(sentences.ASK_FIRST) if found.can_look_up else "",
+    }
+    return _ask(request, "settle", told, found, {"outcome": outcome, "reason": reason, "wrong": wrong, **texts})
+
+
+def _to_confirm(
+    request: HttpRequest, operation: int, permission: str, verb: Decided, reason: str
+) -> tuple[TaskReport, OperationReport]:
+    """The operation as it is now, for one who may do that. An attempt without the right is kept, a look is not."""
+    row = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation).first()
+    if row is None:
+        raise TaskNotFound(f"There is no operation {operation} for you.")
+    if request.method == "POST":
+        permissions.require(request.user, permission, row.task, verb, reason=reason)
+    told, _ = report.load(row.task_id, request.user)
+    if not permissions.may(request.user, permission, row.task):
+        raise Denied(f"You may see task {row.task_id}, and not {verb} what it has done. Ask its owner or an operator.")
+    return told, next(each for each in told.operations if each.id == operation)
+
+
+def _wrong(outcome: str, reason: str) -> dict[str, str]:
+    """What is missing, by the name of the field."""
+    wrong = {}
+    if outcome not in sentences.OUTCOMES:
+        wrong["outcome"] = gettext(sentences.WHICH_OUTCOME)
+    if not reason.strip():
+        wrong["reason"] = gettext(sentences.WHICH_EVIDENCE)
+    return wrong
+
+
+def _ask(
+    request: HttpRequest, page: str, told: TaskReport, found: OperationReport, more: dict[str, Any]
+) -> HttpResponse:
+    """The page that asks before something is done; 422 where what was sent misses something."""
+    context = {"report": told, "operation": found, "back": _next(request, told.id), **more}
+    return render(request, f"agentstop/{page}.html", context, status=422 if more.get("wrong") else 200)
 
 
 def _is_number(text: str, digits: int) -> bool:
@@ -102,6 +185,11 @@ def _answer(request: HttpRequest, task: int, message: str) -> HttpResponse:
     """The truth now: the body for htmx, else the page that the person came from."""
     if _by_htmx(request):
         return _body(request, task, message)
+    return _back(request, task, message)
+
+
+def _back(request: HttpRequest, task: int, message: str) -> HttpResponse:
+    """To the page that the person came from, which shows the message where messages are installed."""
     if message:
         messages.info(request, message, fail_silently=True)
     return HttpResponseRedirect(_next(request, task))
@@ -112,7 +200,7 @@ def _body(request: HttpRequest, task: int, message: str = "") -> HttpResponse:
 
 
 def _next(request: HttpRequest, task: int) -> str:
-    wanted = request.POST.get("next", "")
+    wanted = request.POST.get("next", "") or request.GET.get("next", "")
     safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
     return wanted if safe else reverse("agentstop:task", args=[task])
 
@@ -121,12 +209,13 @@ def _by_htmx(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true"
 
 
-def _log_in_first(request: HttpRequest, task: int) -> HttpResponse:
-    """To the login page and back to the task; htmx is told so, since it would put that page into the panel."""
-    back = request.get_full_path() if request.method in ("GET", "HEAD") else _next(request, task)
+def _log_in_first(request: HttpRequest, task: int | None) -> HttpResponse:
+    """To the login page and back; htmx is told so, since it would put that page into the panel."""
+    here = request.get_full_path()
+    page = here if task is None else _next(request, task)  # what is confirmed has a page at its own address
     if not _by_htmx(request):
-        return redirect_to_login(back)
-    return HttpResponse(status=401, headers={"HX-Redirect": redirect_to_login(_next(request, task)).url})
+        return redirect_to_login(here if request.method in ("GET", "HEAD") else page)
+    return HttpResponse(status=401, headers={"HX-Redirect": redirect_to_login(page).url})
 
 
 def _denied(request: HttpRequest, error: Denied) -> HttpResponse:

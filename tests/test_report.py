@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agentstop import account, facts, lifecycle, report
+from agentstop import account, facts, lifecycle, remedies, report
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation, Run, Task
 from agentstop.report import OperationReport, TaskReport
@@ -55,7 +55,7 @@ def test_a_stopped_task_tells_who_when_and_why(ann: User, olga: User) -> None:
 
 def test_a_person_is_called_by_their_full_name(ann: User) -> None:
     ann.first_name, ann.last_name = "Ann", "Achebe"
-    assert (report.name_of(ann), report.name_of(None)) == ("Ann Achebe", "")
+    assert (remedies.name_of(ann), remedies.name_of(None)) == ("Ann Achebe", "")
 
 
 def test_a_stop_by_policy_names_the_policy(ann: User) -> None:
@@ -149,7 +149,7 @@ def test_a_failure_shows_the_beginning_of_what_the_provider_said(ann: User) -> N
     found = told(run.task_id)
     [operation] = found.operations
     assert operation.answer.startswith("quota\N{REPLACEMENT CHARACTER} <b>exceeded</b> xxx")
-    assert len(operation.answer) == report.ANSWER
+    assert len(operation.answer) == remedies.ANSWER
     assert found.failures == "Failed: file.upload."
 
 

@@ -82,11 +82,15 @@ def test_no_sentence_holds_a_time_or_ends_without_a_full_stop() -> None:
         sentences.REFUSALS,
         sentences.AFTER_REFUSAL,
         sentences.TASKS,
+        sentences.EXTENTS,
+        sentences.NOT_UNDONE,
+        sentences.SAID_SINCE,
+        {state: text for state, (text, _) in sentences.UNDOINGS.items()},
     ]
     said = [text for table in tables for text in table.values() if text]
     said += [text for name, text in vars(sentences).items() if name.isupper() and isinstance(text, str)]
     for text in said:
-        assert text in (sentences.BEING_SENT, sentences.SOMEBODY) or text.endswith("."), text
+        assert text in (sentences.BEING_SENT, sentences.SOMEBODY, sentences.A_PERSON) or text.endswith("."), text
         assert "%" not in text.replace("%(operations)s", "").replace("%(seconds)s", ""), text
 
 
