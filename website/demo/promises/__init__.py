@@ -17,12 +17,12 @@ def keeps(system: System, say: Callable[[str], None]) -> int:
     with system, ExitStack() as open_things:
         os.environ.update(system.environment)
         django.setup()  # only now: it reads where the system is
-        from website.demo.promises import audience, providers, stopping, workers
+        from website.demo.promises import audience, gating, providers, stopping, workers
         from website.demo.promises.scenes import perform, scenes_of
         from website.demo.promises.stage import Stage
 
         stage = Stage(system, open_things)
-        scenes = [scene for each in (stopping, providers, audience, workers) for scene in scenes_of(each)]
+        scenes = [scene for each in (stopping, gating, providers, audience, workers) for scene in scenes_of(each)]
         broken = perform(scenes, stage, say)
         if broken:
             for child in system.children.values():
