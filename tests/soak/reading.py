@@ -1,0 +1,238 @@
+"""What facts mean, written anew from the design's words and without the product's folds: the reference for states.
+
+Every attempt is asked in turn what is known of it, where the product asks each rule in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from agentstop.states import FINAL_CLAIMS, SIGNS_OF_LIFE
+from tests.soak.mirror import Attempt, Decision, Mirror, Operation, Receipt
+
+TRUSTED = ("read_back", "provider")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The state of one operation, how far cancelling got, and whether its final words exclude each other."""
+
+    state: str
+    cancellation: str
+    contradictory: bool
+
+
+def read(mirror: Mirror, operation: Operation, now: datetime) -> Reading:
+    """What the facts in the mirror say of this operation at a moment."""
+    story = Story(mirror, operation, now)
+    state, contradictory = story.told()
+    return Reading(state, _cancellation(mirror, operation, state, now), contradictory)
+
+
+class Story:
+    """The submits of one operation, and everything that was heard about them."""
+
+    def __init__(self, mirror: Mirror, operation: Operation, now: datetime) -> None:
+        self.now = now
+        self.attempts = mirror.submits(operation.id)
+        self.all = frozenset(attempt.id for attempt in self.attempts)
+        heard = mirror.of(Receipt, operation.id)
+        self.heard = [r for r in heard if r.source != "ack" and (r.attempt_id is None or r.attempt_id in self.all)]
+        self.refused_by_gate = any(decision.verb == "refuse" for decision in mirror.of(Decision, operation.id))
+        undoings = [one.id for one in mirror.all(Operation) if one.compensates_id == operation.id]
+        self.undone_from = min((a.passed_at for one in undoings for a in mirror.submits(one)), default=None)
+
+    # Which attempts a receipt is about
+
+    def about(self, receipt: Receipt) -> frozenset[int]:
+        own = frozenset({receipt.attempt_id}) if receipt.attempt_id is not None else frozenset()
+        earlier = self._which(lambda attempt: attempt.passed_at < receipt.asked_at)
+        if receipt.claim in ("unsent", "lost", "refused") or (receipt.source == "provider" and own):
+            return frozenset(pk for pk in own if pk is not None)
+        if receipt.claim == "not_found":
+            over = self._which(lambda attempt: attempt.settled_at < receipt.asked_at)
+            named = self._returned(receipt.ref) if receipt.ref else self.all
+            return over & named if receipt.authoritative else frozenset()
+        if receipt.claim not in ("failed", "cancelled") or receipt.source == "person" or len(self.attempts) == 1:
+            return earlier
+        same = self._returned(receipt.ref) if receipt.ref else frozenset()
+        if receipt.source != "read_back":
+            return same
+        return same | self._which(lambda attempt: self._over(attempt, receipt))
+
+    def _which(self, fits: Callable[[Attempt], bool]) -> frozenset[int]:
+        return frozenset(attempt.id for attempt in self.attempts if fits(attempt))
+
+    def _answers(self, attempt: int | None = None) -> list[Receipt]:
+        said = FINAL_CLAIMS | SIGNS_OF_LIFE | {"refused"}
+        found = [r for r in self.heard if r.source == "provider" and r.attempt_id is not None and r.claim in said]
+        return [r for r in found if attempt in (None, r.attempt_id)]
+
+    def _returned(self, ref: str) -> frozenset[int]:
+        return frozenset(r.attempt_id for r in self._answers() if r.ref == ref and r.attempt_id is not None)
+
+    def _over(self, attempt: Attempt, look: Receipt) -> bool:
+        """Whether this look-up saw all that the attempt did, and none of its answers names another job."""
+        answers = self._answers(attempt.id)
+        if look.ref and any(r.ref and r.ref != look.ref for r in answers):
+            return False
+        return attempt.settled_at < look.asked_at or any(r.seen_at < look.asked_at for r in answers)
+
+    def everything_about(self, receipts: Iterable[Receipt]) -> frozenset[int]:
+        return frozenset[int]().union(*(self.about(receipt) for receipt in receipts))
+
+    def reach(self, receipt: Receipt) -> frozenset[int]:
+        return self.about(receipt) or self.all
+
+    # What was said
+
+    def undone_since(self, receipt: Receipt) -> bool:
+        return self.undone_from is not None and receipt.asked_at >= self.undone_from
+
+    def trusted(self, claims: Iterable[str]) -> list[Receipt]:
+        wanted = set(claims)
+        return [r for r in self.heard if r.source in TRUSTED and r.claim in wanted]
+
+    def final_words(self) -> list[Receipt]:
+        found = self.trusted(FINAL_CLAIMS)
+        return [r for r in found if r.claim == "succeeded" or not self.undone_since(r)]
+
+    def standing_words(self) -> list[Receipt]:
+        words = self.final_words()
+        asked = [r.asked_at for r in words if r.source == "read_back"]
+        return [r for r in words if not asked or r.seen_at >= max(asked)]
+
+    # What it comes to
+
+    def told(self) -> tuple[str, bool]:
+        if not self.attempts:
+            return ("not_sent" if self.refused_by_gate else "prepared"), False
+        state, contradictory = self._by_evidence()
+        if state in ("unknown", "accepted") and (settled := self._by_person()):
+            return settled, contradictory
+        return state, contradictory
+
+    def _by_evidence(self) -> tuple[str, bool]:
+        words = self.standing_words()
+        none = [r for r in words if r.claim != "succeeded"]
+        without = self.everything_about(none)
+        done = [r for r in words if r.claim == "succeeded"]
+        if done:
+            possible = any(self.reach(r) - without for r in done)
+            return ("succeeded", False) if possible else ("unknown", True)
+        if without == self.all:
+            return self._without_effect(none)
+        return self._alive(without) or self._closed(words, without) or self._open(without), False
+
+    def _without_effect(self, words: list[Receipt]) -> tuple[str, bool]:
+        failed = self.everything_about(r for r in words if r.claim == "failed")
+        cancelled = self.everything_about(r for r in words if r.claim == "cancelled")
+        last = max(r.seen_at for r in words)
+        runs = any(r.source == "read_back" and r.asked_at > last for r in self.trusted(SIGNS_OF_LIFE))
+        if runs or failed & cancelled:
+            return "unknown", True
+        return ("cancelled" if cancelled else "failed"), False
+
+    def _refused(self) -> frozenset[int]:
+        return self.everything_about(r for r in self.heard if (r.claim, r.source) == ("refused", "provider"))
+
+    def _absences(self) -> list[Receipt]:
+        return [r for r in self.trusted(["not_found"]) if r.source == "read_back" and r.authoritative]
+
+    def _hearsay(self, without: frozenset[int]) -> list[Receipt]:
+        if without | self._refused() == self.all:
+            return []
+        return [r for r in self.heard if r.source == "intermediary" and r.claim in FINAL_CLAIMS]
+
+    def _alive(self, without: frozenset[int]) -> str:
+        """Accepted or unknown by a sign of life or by hearsay; empty where there is neither."""
+        signs = []
+        for receipt in self.heard:
+            if receipt.claim in SIGNS_OF_LIFE and receipt.source in (*TRUSTED, "intermediary"):
+                beaten = without | (self._refused() if receipt.source == "intermediary" else frozenset())
+                signs += [receipt] if self.reach(receipt) - beaten else []
+        hearsay = self._hearsay(without)
+        if not signs:
+            return "unknown" if hearsay else ""
+        last = max(r.seen_at for r in signs)
+        forgotten = any(r.asked_at > last for r in self._absences())
+        patience = max(self._patience(r) for r in signs if r.seen_at == last)
+        over = forgotten or any(r.seen_at >= last for r in hearsay) or self.now >= last + patience
+        return "unknown" if over else "accepted"
+
+    def _patience(self, sign: Receipt) -> timedelta:
+        return max(attempt.max_age for attempt in self.attempts if attempt.id in self.reach(sign))
+
+    def _proofs(self) -> frozenset[int]:
+        unsent = [r for r in self.heard if r.claim == "unsent" and r.source in ("sender", "provider")]
+        absent = [r for r in self._absences() if not self.undone_since(r)]
+        return self.everything_about([*unsent, *absent]) | self._refused()
+
+    def _closed(self, words: list[Receipt], without: frozenset[int]) -> str:
+        if self._proofs() | without != self.all:
+            return ""
+        told = {r.claim for r in words if self.about(r)}
+        if self._refused() or "failed" in told:
+            return "failed"
+        if told:
+            return "cancelled"
+        return "unknown" if self.trusted(FINAL_CLAIMS | SIGNS_OF_LIFE) else "not_sent"
+
+    def _open(self, without: frozenset[int]) -> str:
+        lost = self.everything_about(r for r in self.heard if r.claim == "lost")
+        silent = [a for a in self.attempts if a.id not in self._proofs() | without | lost]
+        return "sending" if any(a.lease_until > self.now for a in silent) else "unknown"
+
+    def _by_person(self) -> str:
+        said = [r for r in self.heard if r.source == "person" and r.claim in FINAL_CLAIMS]
+        if not said:
+            return ""
+        last = max(r.seen_at for r in said)
+        claims = {r.claim for r in said if r.seen_at == last}
+        covered = self.everything_about(r for r in said if r.seen_at == last)
+        differs = [r for r in [*self.final_words(), *self.trusted(SIGNS_OF_LIFE)] if r.seen_at > last]
+        if len(claims) > 1 or covered != self.all or any(r.claim not in claims for r in differs):
+            return ""
+        return claims.pop()
+
+
+def _cancellation(mirror: Mirror, operation: Operation, state: str, now: datetime) -> str:
+    last_pass = max((attempt.passed_at for attempt in mirror.submits(operation.id)), default=None)
+    asked = [
+        decision
+        for decision in mirror.of(Decision, operation.id)
+        if (decision.verb, decision.effect) == ("cancel", "applied") and (last_pass is None or decision.at >= last_pass)
+    ]
+    if not asked:
+        return "none"
+    if state == "cancelled":
+        return "confirmed"
+    if state in ("prepared", "not_sent", "succeeded", "failed"):
+        return "moot"
+    if not asked[-1].detail["possible"]:
+        return "unsupported"
+    return _of_the_tries(mirror, operation, asked, now)
+
+
+def _of_the_tries(mirror: Mirror, operation: Operation, asked: list[Decision], now: datetime) -> str:
+    since = asked[0].at
+    tries = [a for a in mirror.of(Attempt, operation.id) if a.verb == "cancel" and a.passed_at >= since]
+    replies = {a.id: [r.claim for r in mirror.of(Receipt, operation.id) if r.attempt_id == a.id] for a in tries}
+    if any("cancelled" in reply for reply in replies.values()):
+        return "acknowledged"
+    until = max((decision.until for decision in asked if decision.until is not None), default=None)
+    given_up = until is not None and now >= until
+    if not tries and given_up:
+        return "undeliverable"
+    if asked[-1].detail["needs_ref"] and not any(r.ref for r in mirror.of(Receipt, operation.id)):
+        return "waiting"
+    if not tries:
+        return "requested"
+    last = replies[max(tries, key=lambda one: one.number).id]
+    if "refused" in last:
+        return "refused"
+    if not last or "lost" in last:
+        return "sent"
+    return "undeliverable" if given_up else "requested"
