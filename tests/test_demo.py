@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from tests.demo_process import HANG_GUARD, ROOT, command, demo, environment, gone
+from tests.demo_process import HANG_GUARD, ROOT, Demo, command, demo, environment, gone
 
 LINES = """\
     caller outcome: ignored
@@ -65,11 +65,13 @@ def test_it_starts_again_on_the_same_data_and_leaves_no_process(tmp_path: Path, 
         assert first.address in first.greeting
         assert httpx.get(f"{first.address}/login/", trust_env=False).status_code == 200
         assert len(children) == 3
+        provider = sandbox_of(first)
         code, said = first.end(signal.SIGTERM)
         assert (code, said.strip()) == (0, "Ended.")
         assert gone(children)
     with demo(tmp_path, own_database) as second:
         assert second.people == people
+        assert sandbox_of(second) == provider
         children = second.children()
         second.end(signal.SIGKILL)
         assert gone(children), "processes outlived the one that started them"
@@ -134,6 +136,13 @@ def test_an_old_python_is_told_in_one_sentence() -> None:
 def test_without_its_packages_it_says_how_to_get_them() -> None:
     done = subprocess.run([sys.executable, "-S", "-I", "manage.py", "demo"], cwd=ROOT, capture_output=True, text=True)
     assert "make demo" in one_sentence(done)
+
+
+def sandbox_of(running: Demo) -> str:
+    """The address of the provider, by which pages link to what it made."""
+    found = re.search(r"by the provider itself: +(\S+)", running.greeting)
+    assert found
+    return found[1]
 
 
 def one_sentence(done: subprocess.CompletedProcess[str]) -> str:

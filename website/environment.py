@@ -72,12 +72,3 @@ def _write_once(path: Path, text: str) -> None:
 def names(variable: str, default: str = "") -> list[str]:
     """The words of a variable, which stand between commas."""
     return [word.strip() for word in os.environ.get(variable, default).split(",") if word.strip()]
-
-
-def seconds(variable: str, default: float) -> float:
-    """A number of seconds; a sentence where it is none."""
-    given = os.environ.get(variable, "")
-    try:
-        return float(given) if given else default
-    except ValueError:
-        raise ImproperlyConfigured(f"{variable} must be a number of seconds, not {given!r}.") from None

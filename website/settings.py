@@ -75,8 +75,6 @@ SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 # The demo's provider, where one runs. Real ones stand beside it.
 SANDBOX_ADDRESS = os.environ.get("SANDBOX_ADDRESS", "")
 AGENTSTOP_CONNECTORS = {"sandbox": sandbox_connector(SANDBOX_ADDRESS)} if SANDBOX_ADDRESS else {}
-AGENTSTOP_DEADLINE = environment.seconds("AGENTSTOP_DEADLINE", 30)
-AGENTSTOP_LEASE_MARGIN = environment.seconds("AGENTSTOP_LEASE_MARGIN", 5)
 
 LOGGING: dict[str, Any] = {
     "version": 1,

@@ -50,8 +50,14 @@ def complaints() -> list[str]:
     return []
 
 
-def complaint(told: ConsoleMessage) -> str:
-    return f"{told.location['url']}: {told.text}"
+def complaint(told: ConsoleMessage, address: str) -> list[str]:
+    """What is said of this site's pages; the provider's are its own."""
+    place = told.location["url"]
+    return [f"{place}: {told.text}"] if told.type == "error" and not _elsewhere(place, address) else []
+
+
+def _elsewhere(place: str, address: str) -> bool:
+    return place.startswith("http") and not place.startswith(address)
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def enter(site: Demo, chrome: Browser, complaints: list[str]) -> Iterator[Enter]
         context.set_default_timeout(HANG_GUARD)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda told: complaints.append(complaint(told)) if told.type == "error" else None)
+        page.on("console", lambda told: complaints.extend(complaint(told, site.address)))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto("/login/")
         page.get_by_label("Username").fill(name)

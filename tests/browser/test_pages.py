@@ -119,6 +119,14 @@ def test_the_ledger_beside_the_page_tells_what_really_happened(enter: Enter) -> 
     expect(opened.value.locator("caption")).to_contain_text("3 effects")
 
 
+def test_what_was_made_is_one_click_away(enter: Enter) -> None:
+    ann = enter("ann")
+    start(ann, "Follow me")
+    expect(panel(ann).locator("[data-state=finished]")).to_be_visible()
+    row(ann, "report.create").get_by_role("link", name="See what was made").click()
+    expect(ann.locator("body")).to_contain_text("Follow me")
+
+
 def test_a_task_is_started_again_and_nothing_is_done_twice(enter: Enter) -> None:
     ann = enter("ann")
     start(ann, "Once only")

@@ -49,7 +49,8 @@ class TestUndoing:
         for path in ("/operations/k", first["ref"]):
             told = http.get(path).json()
             assert (told["status"], told["undone_at"]) == ("succeeded", done_at)
-            assert {**told, "undone_at": None} == {name: first[name] for name in told}
+            result = {**told["result"], "link": first["ref"]}  # which is told with the whole address over HTTP
+            assert {**told, "undone_at": None, "result": result} == {name: first[name] for name in told}
 
     def test_the_provider_can_forget_what_was_undone(self, http: httpx.Client, client: SandboxClient) -> None:
         ref = made(http, client, sandbox={"forget_undone": True})["ref"]

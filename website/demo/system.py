@@ -18,6 +18,7 @@ from website.environment import ROOT
 
 HOST = "127.0.0.1"
 PEOPLE = "people.json"  # names and passwords
+PORT = "sandbox.port"
 ORDINARY = ("ann", "ben")
 OPERATOR = "olga"
 
@@ -74,6 +75,16 @@ class System:
         sandbox = self._child("sandbox", words, "sandbox ready ")
         sandbox.wait_ready()
         self.environment["SANDBOX_ADDRESS"] = sandbox.told
+        (self.folder / PORT).write_text(sandbox.told.rpartition(":")[2])
+
+    def _usual_port(self) -> int:
+        """The port that the provider had in this folder before, if it is free: addresses of what it made stay good."""
+        try:
+            port = int((self.folder / PORT).read_text())
+            check_port(port)
+        except (OSError, ValueError, Problem):
+            return 0
+        return port
 
     def start_worker(self) -> Child:
         """The worker; also a second one, after the first was killed."""
@@ -121,7 +132,7 @@ class System:
             raise Problem((done.stderr or done.stdout).strip().splitlines()[-1].removeprefix("CommandError: "))
 
     def _start(self) -> None:
-        self.start_sandbox()
+        self.start_sandbox(self._usual_port())
         worker = self.start_worker()
         server = ["daphne", "-b", HOST, "-p", str(self.port), "--no-server-name"]
         # Without pings a frozen browser would keep its socket, and the server its frames.

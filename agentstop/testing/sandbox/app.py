@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -77,7 +77,7 @@ class Sandbox:
         except HangUp as hang_up:
             scope["extensions"][HANG_UP](hang_up.reset)
             return
-        await _write(send, response)
+        await _write(send, _linked(response, request.headers.get("host", "")))
 
     async def _answered(self, request: Request) -> Response:
         try:
@@ -163,6 +163,15 @@ class Sandbox:
                 200, page(effects, counts, label=label), {"content-security-policy": CSP}, "text/html; charset=utf-8"
             )
         return Response(200, {"effects": [_row(effect) for effect in effects], "counts": counts})
+
+
+def _linked(response: Response, host: str) -> Response:
+    """With the whole address of what was made, where the body tells one: a person can follow it."""
+    result = response.body.get("result") if isinstance(response.body, dict) else None
+    if not isinstance(result, dict) or not str(result.get("link", "")).startswith("/") or not host:
+        return response
+    body = {**response.body, "result": {**result, "link": f"http://{host}{result['link']}"}}
+    return replace(response, body=body)
 
 
 def _patience(body: dict[str, Any]) -> float:
