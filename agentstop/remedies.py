@@ -17,7 +17,7 @@ from agentstop.evidence import PROVIDERS_WORD
 from agentstop.providers.base import Compensation, Extent
 from agentstop.sentences import Tone
 from agentstop.settlement import SETTLED_BY_HAND
-from agentstop.states import Claim, OperationFacts, OperationState, ReceiptFact
+from agentstop.states import Claim, OperationFacts, OperationState, ReceiptFact, Source
 
 ANSWER = 300  # characters of a failure's answer that are shown
 UNDONE_ONCE = frozenset({*UNDER_WAY, OperationState.SUCCEEDED})
@@ -82,6 +82,13 @@ def way_to_undo(known: Known, undoings: Sequence[Known]) -> Compensation | None:
 def can_be_settled(known: Known) -> bool:
     """Whether no evidence has settled it, so that a person's word would."""
     return known.folded.state in SETTLED_BY_HAND
+
+
+def is_told_by_evidence(known: Known) -> bool:
+    """Whether asking the provider now would add nothing; a person's word alone is no reason not to ask."""
+    if known.folded.state in SETTLED_BY_HAND:
+        return False
+    return all(receipt.source is not Source.PERSON for receipt in known.folded.decided_by)
 
 
 def read_undoing(known: Known, undoings: Sequence[Known]) -> Undoing | None:

@@ -225,7 +225,7 @@ def _operation(known: Known, task: Task, undoings: Sequence[Known], undone: Know
         reading=reading,
         link=_link(known.result, row.ref) if folded.state is OperationState.SUCCEEDED else "",
         answer=remedies.said(known.result) if folded.state is OperationState.FAILED else "",
-        can_look_up=situation.can_look_up and folded.state in (OperationState.ACCEPTED, OperationState.UNKNOWN),
+        can_look_up=situation.can_look_up and not remedies.is_told_by_evidence(known),
         way_to_undo=remedies.way_to_undo(known, undoings),
         undoing=undoing,
         undoes=remedies.named(undone) if undone is not None else None,

@@ -13,11 +13,11 @@ from django.utils import timezone
 
 from agentstop import account, facts, lifecycle, remedies, report
 from agentstop.exceptions import TaskNotFound
-from agentstop.models import Operation, Run, Task
+from agentstop.models import Operation, Receipt, Run, Task
 from agentstop.report import OperationReport, TaskReport
 from agentstop.runs import begin
 from agentstop.sentences import Label
-from agentstop.states import OperationState, TaskState
+from agentstop.states import Claim, OperationState, Source, TaskState
 from agentstop.stop import stop
 
 pytestmark = pytest.mark.usefixtures("tools")
@@ -223,6 +223,92 @@ def test_a_thousand_operations_take_hardly_more_queries_than_one(ann: User) -> N
         counts.append(len(queries))
     assert counts[1] <= QUERIES
     assert counts[1] - counts[0] <= 1000 // facts.BATCH - 1  # facts are read so many operations at a time
+
+
+def test_undone_and_settled_operations_take_no_more_queries(ann: User, olga: User) -> None:
+    counts = []
+    for many in (1, 40):
+        task = lifecycle.create(f"{many}", owner=ann)
+        fill(task, 3 * many)
+        rows = list(Operation.objects.filter(task=task).order_by("pk"))
+        for first, undo, settled in zip(rows[0::3], rows[1::3], rows[2::3], strict=True):
+            Operation.objects.filter(pk=undo.pk).update(compensates=first)
+            word(settled, Claim.FAILED, Source.PERSON, olga)
+            word(settled, Claim.SUCCEEDED, Source.READ_BACK)
+        with CaptureQueriesContext(connection) as queries:
+            found = report.load(task.pk, ann)[0].operations
+        counts.append(len(queries))
+        assert [len(list(filter(None, each))) for each in zip(*map(marks, found), strict=True)] == [many] * 3
+    assert counts[1] == counts[0] <= QUERIES
+
+
+def word(operation: Operation, claim: Claim, source: Source, by: User | None = None) -> None:
+    now = timezone.now()
+    Receipt.objects.create(operation=operation, claim=claim, source=source, by=by, asked_at=now, seen_at=now, body="x")
+
+
+def marks(told: OperationReport) -> tuple[object, ...]:
+    return told.undoing, told.undoes, told.settling
+
+
+LATER = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("settled", "said", "told"),
+    [
+        ("failed", "succeeded", "The provider has said since that it was done."),
+        ("failed", "cancelled", "The provider has said since that it was cancelled."),
+        ("failed", "running", "The provider has said since that it goes on."),
+        ("failed", "failed", ""),
+        ("failed", "refused", ""),
+        ("failed", "not_found", ""),
+        ("succeeded", "succeeded", ""),
+        ("succeeded", "failed", "The provider has said since that it failed."),
+        ("succeeded", "not_found", "The provider was asked since, and has nothing of it."),
+        ("succeeded", "lost", ""),
+        ("cancelled", "succeeded", "The provider has said since that it was done."),
+        ("cancelled", "cancelled", ""),
+    ],
+)
+def test_what_the_provider_said_after_a_person_is_told_where_it_differs(
+    ann: User, olga: User, settled: Claim, said: Claim, told: str
+) -> None:
+    run = begin("Report", owner=ann)
+    run.call("chat.post", connector="tools", key="k", send=lambda op: 1 / 0)
+    operation = Operation.objects.get()
+    word(operation, settled, Source.PERSON, olga)
+    word(operation, said, Source.READ_BACK)
+    Receipt.objects.filter(source=Source.READ_BACK).update(seen_at=timezone.now() + LATER)
+    settling = the_one(run.task_id).settling
+    assert settling is not None
+    assert (settling.by, settling.reason, settling.since) == ("olga", "x", told)
+    Receipt.objects.filter(source=Source.READ_BACK).update(
+        asked_at=timezone.now() - 2 * LATER, seen_at=timezone.now() - LATER
+    )
+    earlier = the_one(run.task_id).settling
+    assert earlier is not None
+    assert earlier.since == ""
+
+
+def test_a_person_who_was_deleted_is_still_a_person(ann: User, olga: User) -> None:
+    run = begin("Report", owner=ann)
+    run.call("chat.post", connector="tools", key="k", send=lambda op: 1 / 0)
+    word(Operation.objects.get(), Claim.FAILED, Source.PERSON)
+    settling = the_one(run.task_id).settling
+    assert settling is not None
+    assert (settling.by, settling.outcome) == ("a person", "failed")
+
+
+def test_a_settling_changes_the_digest_and_who_looks_does_not(ann: User, olga: User) -> None:
+    run = begin("Report", owner=ann)
+    run.call("chat.post", connector="tools", key="k", send=lambda op: 1 / 0)
+    first = told(run.task_id).digest
+    word(Operation.objects.get(), Claim.FAILED, Source.PERSON, olga)
+    (mine, my_role), (hers, her_role) = report.load(run.task_id, ann), report.load(run.task_id, olga)
+    assert mine.digest == hers.digest != first
+    assert (my_role.may_undo, my_role.may_settle) == (True, True)
+    assert (her_role.may_undo, her_role.may_settle) == (False, False)
 
 
 def test_a_list_takes_as_many_queries_as_one_task(ann: User) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from pytest_django.fixtures import Settings
@@ -22,7 +23,7 @@ from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import TAKE_DOWN
 from tests.conftest import HANG_GUARD
-from tests.test_views import browser, text_of
+from tests.test_views import HTMX, browser, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -232,6 +233,20 @@ def test_a_provider_that_can_be_asked_is_to_be_asked_first(sandbox: SandboxClien
         op.accepted(ref="/reports/1")
     text = text_of(browser(ann).get(f"/operations/{Operation.objects.get().pk}/settle/"))
     assert "Its provider can be asked what became of it: do that first." in text
+
+
+def test_a_provider_can_still_be_asked_about_what_a_person_has_settled(sandbox: SandboxClient, ann: User) -> None:
+    operation, client = made(ann), browser(ann)
+    Receipt.objects.all().delete()  # as if its answer had been lost
+    settle.fresh([operation])
+    Operation.objects.update(state="unknown", lease_until=None)
+    operation.tries.update(lease_until=F("passed_at"))
+    settling(client, operation, "failed")
+    assert "Settled by <bdi>ann</bdi> as failed" in page(client, operation)
+    answer = client.post(f"/tasks/{operation.task_id}/look-up/", {"operation": operation.pk}, headers=HTMX)
+    assert "<strong>The provider has said since that it was done.</strong>" in text_of(answer)
+    button = r'<button (.*?) id="agentstop-operation-\d+-look-up">'
+    assert "aria-disabled" in re.findall(button, text_of(answer))[0]
 
 
 PLACES = [(method, place) for method in ("get", "post") for place in ("undo", "settle")]
