@@ -39,15 +39,13 @@ def require_fenced(mirror: Mirror) -> None:
     held = {task.id: _pauses(mirror, task.id) for task in mirror.all(Task)}
     for attempt in mirror.all(Attempt):
         if attempt.run is not None:
-            pauses = held[mirror.get(Operation, attempt.operation_id).task_id]
-            paused = any(
-                since < attempt.passed_at and (end is None or attempt.passed_at < end) for since, end in pauses
-            )
-            require(not paused, f"{attempt!r} passed the gate while its task was paused")
-            run = runs[mirror.get(Operation, attempt.operation_id).task_id, attempt.run]
-            require(run.began_at <= attempt.passed_at, f"{attempt!r} passed before {run} began")
-            over = run.ended_at is not None and attempt.passed_at > run.ended_at
+            of = mirror.get(Operation, attempt.operation_id).task_id
+            run = runs.get((of, attempt.run))
+            require(run is not None and run.began_at <= attempt.passed_at, f"{attempt!r} passed before {run} began")
+            over = run is not None and run.ended_at is not None and attempt.passed_at > run.ended_at
             require(not over, f"{attempt!r} passed the gate after {run} was over")
+            paused = any(since < attempt.passed_at < (until or mirror.at) for since, until in held[of])
+            require(not paused, f"{attempt!r} passed the gate while its task was paused")
     for entry in mirror.all(ContextEntry):
         call = mirror.get(Call, entry.call_id)
         require((call.outcome, call.run) == ("accepted", entry.run), f"{entry} was admitted by {call!r}")
