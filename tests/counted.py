@@ -40,7 +40,10 @@ def database_connections() -> int:
     """Open connections: on SQLite those of this process, on PostgreSQL those that the server counts."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND backend_type = 'client backend'"
+            )
             return int(cursor.fetchone()[0])
     return sum(_is_open(each) for each in gc.get_objects() if isinstance(each, sqlite3.Connection))
 

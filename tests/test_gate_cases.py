@@ -307,7 +307,7 @@ def test_row_13_nothing_is_left_over(run: Run, start: Start, style: Style) -> No
     wake.close()
     ours = [thread.name for thread in threads() - before if thread.name.startswith("agentstop-")]
     assert set(ours) <= {"agentstop-exit"} and len(ours) <= 1  # one for the process, which waits for its end
-    eventually(database_connections, connections)
+    eventually(lambda: database_connections() <= connections, True)  # fewer, where one was just being closed
 
 
 def test_both_numbers_are_told_from_one_run(

