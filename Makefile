@@ -4,12 +4,13 @@ ARGS ?=
 RUN = .venv/bin/python
 
 .SILENT:
-.PHONY: help ready demo test check bench lock clean
+.PHONY: help ready demo test check model bench lock clean
 
 help:
 	echo "make demo    the web application on this machine, to play with (Ctrl-C ends it)"
 	echo "make test    every test, on SQLite and PostgreSQL, with a browser"
 	echo "make check   every static check"
+	echo "make model   the model of docs/proof.md, every state of it, with spin"
 	echo "make bench   measurements beside peers"
 	echo "make lock    the files in requirements/ anew from pyproject.toml (needs uv)"
 	echo "make clean   removes .venv and caches; the demo's data stays"
@@ -32,6 +33,9 @@ check: ready
 	.venv/bin/lint-imports
 	$(RUN) manage.py check --fail-level WARNING
 	$(RUN) manage.py makemigrations --check --dry-run
+
+model: ready
+	exec $(RUN) -m tests.model.explore --long $(ARGS)
 
 # The peers are no part of .venv until they are measured beside; without them the rest is measured all the same.
 bench: ready

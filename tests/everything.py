@@ -1,4 +1,4 @@
-"""The whole suite on SQLite, then all but the browser tests on PostgreSQL; what could not run is named last.
+"""The whole suite on SQLite, then all but browser and model on PostgreSQL; what could not run is named last.
 
 python -m tests.everything [--require-all] [words for pytest …]
 """
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.model import explore
 from tests.postgres import QUICK, PostgresMissing, postgres
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,8 +61,11 @@ def main(arguments: list[str]) -> int:
 
 def on_sqlite(words: list[str], report: Report) -> None:
     browser = chromium()
-    if browser is None and "not browser" not in words:
+    if browser is None and not any("not browser" in word for word in words):
         report.missing.append("THE BROWSER TESTS, SINCE NO CHROMIUM WAS FOUND. RUN: apt-get install chromium")
+    if (absent := explore.missing()) and not any("not model" in word for word in words):
+        why = f"THE MODEL, SINCE THERE IS NO {' AND NO '.join(absent).upper()}"
+        report.missing.append(f"{why}. RUN: apt-get install {explore.PACKAGES}")
     selected = [] if browser else ["-m", "not browser"]
     run("SQLite", [*selected, *words], {"DATABASE_URL": "", "CHROMIUM": browser or ""}, report)
 
@@ -69,7 +73,7 @@ def on_sqlite(words: list[str], report: Report) -> None:
 def on_postgresql(words: list[str], report: Report) -> None:
     try:
         with server() as url:
-            run("PostgreSQL", ["-m", "not browser", *words], {"DATABASE_URL": url}, report)
+            run("PostgreSQL", ["-m", "not browser and not model", *words], {"DATABASE_URL": url}, report)
     except PostgresMissing:
         report.missing.append("EVERYTHING ON POSTGRESQL, SINCE NO SERVER WAS FOUND. RUN: apt-get install postgresql")
 
