@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -37,15 +38,20 @@ def words(text: str, **switches: Any) -> dict[str, Any]:
     return {"text": text, "label": text, "seconds": 0, "sandbox": switches}
 
 
-def ask(run: Run, text: str, action: str = NOTIFY, *, key: str = "", **switches: Any) -> Outcome:
+def ask(run: Run, text: str, action: str = NOTIFY, **switches: Any) -> Outcome:
     """One gated call."""
-    return run.call(action, words(text, **switches), connector="sandbox", key=key or text, identify=["text"])
+    return run.call(action, words(text, **switches), connector="sandbox", key=text)
 
 
-def asked(run: Run, text: str, action: str = NOTIFY) -> str:
+def ask_as_before(run: Run, text: str, action: str = NOTIFY, **switches: Any) -> Outcome:
+    """The same effect for whoever asks, however the provider is told to misbehave."""
+    return run.call(action, words(text, **switches), connector="sandbox", key=text, identify=["text"])
+
+
+def asked(run: Run, text: str, action: str = NOTIFY, *, by: Callable[..., Outcome] = ask) -> str:
     """What a job gets that asks for this effect, in a word."""
     try:
-        outcome = ask(run, text, action)
+        outcome = by(run, text, action)
     except Refused as refusal:
         return refusal.reason
     return outcome.refusal.reason if outcome.refusal is not None else outcome.outcome.value

@@ -10,6 +10,8 @@ from pytest_django.fixtures import Settings
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.races.senders import OtherProcess
 
+HELD = 120.0  # seconds for which a send may be held, on a busy machine too
+
 StartWorker = Callable[..., OtherProcess]
 
 
@@ -20,7 +22,7 @@ def start_worker(database_url: str, sandbox: SandboxClient) -> Iterator[StartWor
 
     def start(**settings: float) -> OtherProcess:
         started.append(OtherProcess(database_url))
-        started[-1].configure(sandbox.address, **settings)
+        started[-1].configure(sandbox.address, DEADLINE=HELD, **settings)
         return started[-1]
 
     yield start
@@ -31,6 +33,7 @@ def start_worker(database_url: str, sandbox: SandboxClient) -> Iterator[StartWor
 
 
 @pytest.fixture(autouse=True)
-def follow_up_at_once(settings: Settings) -> None:
-    """What is due is due now: the tests turn the worker by hand."""
+def patient(settings: Settings) -> None:
+    """What is due is due now, since the tests turn the worker by hand; what is held is not given up by itself."""
     settings.AGENTSTOP_FOLLOW_UP_BASE = 0.0
+    settings.AGENTSTOP_DEADLINE = HELD

@@ -34,7 +34,7 @@ from agentstop.verify import differences
 from agentstop.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
-from tests.observed import claims, task_of
+from tests.observed import Observed, claims, task_of
 from tests.races.barriers import Barrier, held_at
 from tests.races.senders import Got
 from tests.reports.acts import (
@@ -349,22 +349,23 @@ CROSSINGS = [
 ]
 
 
-@pytest.mark.parametrize(("late", "early", "label", "doubled"), CROSSINGS)
-def test_answers_that_cross_are_both_kept_and_fold_to_what_both_say(
-    sandbox: SandboxClient, late: str, early: str, label: Label, doubled: bool
-) -> None:
+def test_answers_that_cross_are_both_kept_and_fold_to_what_both_say(sandbox: SandboxClient) -> None:
     """The second attempt is answered before the first, with each pair of answers that a provider may give."""
-    run = begin("Notify")
+    for late, early, label, doubled in CROSSINGS:
+        told = crossed(begin(f"{late} after {early}"), late, early)
+        assert (told.label, told.operation.doubled) == (label, doubled), f"{late} after {early}"
+        assert [claim for claim, _ in claims(told.operation.pk)] == [early, late]
+    assert list(differences()) == []
+
+
+def crossed(run: Run, late: str, early: str) -> Observed:
     with run.dispatch(NOTIFY, connector="sandbox", key="job") as one:
         long_after(run)
         with run.dispatch(NOTIFY, connector="sandbox", key="job") as two:
             assert (one.attempt, two.attempt, one.idempotency_key) == (1, 2, two.idempotency_key)
             _answer(two, early, "second")
         _answer(one, late, "first")
-    assert [claim for claim, _ in claims(one.id)] == [early, late]
-    found = seen(run, "job")
-    assert (found.label, found.operation.doubled) == (label, doubled)
-    assert list(differences()) == []
+    return seen(run, "job")
 
 
 def _answer(op: Dispatched, claim: str, ref: str) -> None:

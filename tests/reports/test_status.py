@@ -101,7 +101,9 @@ def test_a_stop_is_never_counted_as_a_failure(
     assert_agrees(sandbox, run)
 
 
-def test_the_tools_own_error_at_a_stop_is_an_unknown_outcome_and_no_failure_of_the_run(tools: None, ann: User) -> None:
+def test_the_tools_own_error_at_a_stop_is_an_unknown_outcome_and_no_failure_of_the_run(
+    tools: None, in_thread: InThread, ann: User
+) -> None:
     """A tool breaks off with an error of its own because of the stop: the error is kept where it belongs."""
     run, entered = begin("Write", owner=ann), threading.Event()
 
@@ -110,11 +112,9 @@ def test_the_tools_own_error_at_a_stop_is_an_unknown_outcome_and_no_failure_of_t
         assert op.stop_signal.wait(HANG_GUARD)
         raise ConnectionAbortedError("cut off")
 
+    in_thread(lambda: entered.wait(HANG_GUARD) and stop(run.task_id, by=ann))
     with pytest.raises(Stopped), run:
-        presser = threading.Thread(target=lambda: entered.wait(HANG_GUARD) and stop(run.task_id, policy="test"))
-        presser.start()
         assert run.call("write", connector="tools", key="k", send=tool).ignored
-        presser.join(HANG_GUARD)
         run.check()
     sending.close()
     assert seen(run, "k").label is Label.UNKNOWN
@@ -176,23 +176,22 @@ def ask_the_admin(op: Dispatched, run: Run, user: User) -> None:
         assert answer.status_code == 403
 
 
-@pytest.mark.parametrize(
-    "act",
-    [finish, fail, press, supersede, report_everything, ask_over_http, ask_the_admin],
-    ids=lambda act: act.__name__,
-)
-def test_nothing_that_can_be_asked_for_makes_an_operation_cancelled_without_evidence(
-    tools: None, ann: User, act: Callable[[Dispatched, Run, User], None]
-) -> None:
+ACTS: list[Callable[[Dispatched, Run, User], None]] = [
+    finish, fail, press, supersede, report_everything, ask_over_http, ask_the_admin,
+]  # fmt: skip
+
+
+def test_nothing_that_can_be_asked_for_makes_an_operation_cancelled_without_evidence(tools: None, ann: User) -> None:
     """Every verb of the API, its addresses and the admin, while an operation is in flight at a mute provider."""
-    run = begin("Write", owner=ann)
-    with run.dispatch("write", connector="tools", key="k") as op:
-        act(op, run, ann)
-    work()
-    long_after(run)
-    assert seen(run, "k").label in {Label.UNKNOWN, Label.STILL_ACTIVE, Label.IN_PROGRESS}
-    assert operation(run, "k").state != "cancelled"
-    assert "cancelled" not in {claim for claim, _ in claims(op.id)}
+    for act in ACTS:
+        run = begin(act.__name__, owner=ann)
+        with run.dispatch("write", connector="tools", key="k") as op:
+            act(op, run, ann)
+        work()
+        long_after(run)
+        assert seen(run, "k").label in {Label.UNKNOWN, Label.STILL_ACTIVE, Label.IN_PROGRESS}, act.__name__
+        assert operation(run, "k").state != "cancelled", act.__name__
+        assert "cancelled" not in {claim for claim, _ in claims(op.id)}, act.__name__
 
 
 def test_only_a_persons_word_with_a_reason_settles_it_and_is_shown_as_theirs(tools: None, ann: User) -> None:
