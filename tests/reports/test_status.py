@@ -17,14 +17,8 @@ Shown elsewhere:
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
@@ -60,10 +54,9 @@ from tests.reports.acts import (
     words,
 )
 from tests.reports.conftest import StartWorker
+from tests.reports.pressing import IN_THE_MIDDLE, web_process
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_a_stop_is_never_counted_as_a_failure(
@@ -257,41 +250,6 @@ def test_a_hung_worker_leaves_a_page_that_says_what_can_be_done_until_the_eviden
     assert seen(run, "job").label is expected
     assert counts(sandbox, run, "job")["submits"] == 1
     assert_agrees(sandbox, run)
-
-
-PRESS = """
-import django; django.setup()
-import sys
-from django.contrib.auth.models import User
-from django.test import Client
-import agentstop.stop
-{before}
-client = Client()
-client.force_login(User.objects.get(username="ann"))
-print(client.post("/tasks/{task}/stop/", {{"run": {run}, "reason": "from the page"}}).status_code, flush=True)
-sys.stdin.read()
-"""
-IN_THE_MIDDLE = """
-def held(*args, **kwargs):
-    print("not committed", flush=True)
-    sys.stdin.read()
-agentstop.stop.wake.notify_on_commit = held  # the last thing before the commit
-"""
-
-
-@contextmanager
-def web_process(database_url: str, run: Run, before: str = "") -> Iterator[str]:
-    """A process that answers a press of Stop, until it has said how far it is; then it is killed."""
-    code = PRESS.format(task=run.task_id, run=run.number, before=before)
-    environment = {**os.environ, "DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, **pipes) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-            process.wait(HANG_GUARD)
 
 
 def test_a_stop_outlives_the_web_process_that_took_it(sandbox: SandboxClient, database_url: str, ann: User) -> None:
