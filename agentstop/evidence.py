@@ -144,8 +144,13 @@ def _denied(receipt: ReceiptFact, attempts: Sequence[AttemptFact], answers: Sequ
     if receipt.source is not Source.READ_BACK:
         return frozenset(attempt.number for attempt in attempts if attempt.number in same)
     other = {answer.attempt for answer in answers if answer.ref and receipt.ref and answer.ref != receipt.ref}
-    over = {attempt.number for attempt in attempts if _over_at(attempt, answers) < receipt.asked_at}
+    over = {a.number for a in attempts if _over_at(a, answers) < receipt.asked_at and _can_tell_of(receipt, a)}
     return frozenset(attempt.number for attempt in attempts if attempt.number in same | (over - other))
+
+
+def _can_tell_of(look: ReceiptFact, attempt: AttemptFact) -> bool:
+    """Asked by a reference, a provider tells of one job: later attempts may have made another."""
+    return look.attempt is None or attempt.number <= look.attempt
 
 
 def _over_at(attempt: AttemptFact, answers: Sequence[ReceiptFact]) -> datetime:
@@ -157,7 +162,7 @@ def _absent(receipt: ReceiptFact, attempts: Sequence[AttemptFact], answers: Sequ
     """Those that a look-up which found nothing is about; asked by a reference, only those that returned it."""
     if not receipt.authoritative:
         return frozenset()
-    settled = frozenset(attempt.number for attempt in attempts if attempt.settled_at < receipt.asked_at)
+    settled = frozenset(a.number for a in attempts if a.settled_at < receipt.asked_at and _can_tell_of(receipt, a))
     if not receipt.ref:
         return settled
     return settled & {answer.attempt for answer in answers if answer.ref == receipt.ref}
@@ -171,8 +176,14 @@ def _final_words(heard: Sequence[Heard], compensated_at: datetime | None) -> tup
 
 def _standing(finals: Sequence[Heard]) -> tuple[Heard, ...]:
     """Those that were not answered before a final read-back was asked, which replaces them (rule 2)."""
-    asked_at = max((h.receipt.asked_at for h in finals if h.receipt.source is Source.READ_BACK), default=None)
-    return tuple(h for h in finals if asked_at is None or h.receipt.seen_at >= asked_at)
+    looks = [h.receipt for h in finals if h.receipt.source is Source.READ_BACK]
+    return tuple(h for h in finals if not any(_replaces(look, h.receipt) for look in looks))
+
+
+def _replaces(look: ReceiptFact, word: ReceiptFact) -> bool:
+    """Asked by a reference, it replaces only what was said of the same job."""
+    other = look.attempt is not None and word.ref not in ("", look.ref)
+    return word.seen_at < look.asked_at and not other
 
 
 def _is_after(receipt: ReceiptFact, compensated_at: datetime | None) -> bool:

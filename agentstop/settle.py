@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from agentstop import bodies, database, storing, wake
+from django.db.models import Min, Q
+
+from agentstop import bodies, connectors, database, storing, wake
 from agentstop.facts import facts_of
 from agentstop.folding import fold
 from agentstop.follow_up import schedule
-from agentstop.models import Call, ContextEntry, Operation, Receipt
+from agentstop.models import Attempt, Call, ContextEntry, Operation, Receipt
 from agentstop.models.facts import CallOutcome
-from agentstop.states import Claim, Folded, Source, TaskState
+from agentstop.providers.base import LookUp
+from agentstop.states import Claim, Folded, Source, TaskState, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
         operation.ref = ref
     return Receipt(
         operation=operation,
-        attempt_id=heard.attempt_id,
+        attempt_id=heard.attempt_id or _last_of_its_job(operation, heard, ref),
         claim=heard.claim,
         source=heard.source,
         asked_at=min(heard.asked_at, now),
@@ -98,6 +101,19 @@ def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
         authoritative=heard.authoritative,
         provider_at=heard.provider_at,
     )
+
+
+def _last_of_its_job(operation: Operation, heard: Heard, ref: str) -> int | None:
+    """A look-up by reference tells of one job: the last attempt that can have made it, and of later ones nothing."""
+    how = connectors.capability(operation.connector, operation.action).look_up
+    if heard.source is not Source.READ_BACK or how is not LookUp.BY_REF:
+        return None
+    tries = Attempt.objects.using(database.alias()).filter(operation=operation, verb=Verb.SUBMIT)
+    told = Receipt.objects.using(database.alias()).filter(operation=operation, ref=ref or operation.ref)
+    since = told.aggregate(first=Min("seen_at"))["first"]
+    if since is not None:
+        tries = tries.filter(Q(passed_at__lt=since) | Q(receipts__in=told))
+    return tries.order_by("-number").values_list("pk", flat=True).first()
 
 
 def refold(operations: Sequence[Operation], now: datetime, *, followed: timedelta | None = None) -> None:

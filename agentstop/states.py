@@ -107,7 +107,10 @@ class AttemptFact:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptFact:
-    """One piece of evidence about an operation's effect. `attempt` is the number of the submit attempt it answers."""
+    """One piece of evidence about an operation's effect.
+
+    `attempt` is the number of the submit that it answers; of a look-up by a reference, the last that it can tell of.
+    """
 
     claim: Claim
     source: Source

@@ -1,22 +1,34 @@
-"""A second attempt: what it finds written of the first is read with it at once."""
+"""A second attempt: what is heard of the first is read with it, and says nothing of another job."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from pytest_django.fixtures import Settings
 
 from agentstop import database, gate, request, settle
+from agentstop.asking import read_back
 from agentstop.models import Operation
 from agentstop.passes import Pass
+from agentstop.providers.base import Answer
 from agentstop.runs import Run, begin
 from agentstop.settle import Heard
 from agentstop.states import Claim, Source
 from agentstop.verify import differences
+from tests.soak.clock import move_database_back
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools")]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def connectors(settings: Settings) -> None:
+    """The capabilities of `by_ref`: no key is honoured, and a look-up needs the reference."""
+    settings.AGENTSTOP_CONNECTORS = {"world": {"PROVIDER": "tests.soak.connector.WorldProvider"}}
 
 
 def passed(run: Run) -> Pass:
-    found = gate.open_gate(request.make(run.task_id, run.number, "write", {}, {"connector": "tools", "key": "k"}))
+    found = gate.open_gate(request.make(run.task_id, run.number, "by_ref", {}, {"connector": "world", "key": "k"}))
     assert isinstance(found, Pass)
     return found
 
@@ -24,6 +36,13 @@ def passed(run: Run) -> Pass:
 def pushed(first: Pass, claim: Claim) -> None:
     """The provider's own word about its job `r1`, which answers no attempt."""
     settle.record(first.operation, [Heard(claim, Source.PROVIDER, database.now(), ref="r1")])
+
+
+def looked_up(first: Pass, claim: Claim, ref: str) -> str:
+    """The state after the provider was asked by a reference."""
+    answer = Answer(claim, ref=ref)
+    asked = read_back(answer, database.now(), connector="world", action="by_ref")
+    return settle.record(first.operation, [asked]).state
 
 
 def test_a_second_attempt_is_read_with_what_was_heard_of_the_first() -> None:
@@ -34,3 +53,23 @@ def test_a_second_attempt_is_read_with_what_was_heard_of_the_first() -> None:
     assert Operation.objects.get().state == "failed"
     passed(run)
     assert list(differences()) == []
+
+
+def test_a_look_up_by_reference_says_nothing_of_a_later_attempt_that_returned_none() -> None:
+    """Its job has another reference, which nobody has heard of: it may have succeeded."""
+    run = begin("Report")
+    first = passed(run)
+    assert looked_up(first, Claim.FAILED, "r1") == "failed"
+    passed(run)
+    move_database_back(timedelta(days=1))
+    assert looked_up(first, Claim.FAILED, "r1") == "unknown"
+
+
+def test_a_look_up_by_reference_takes_nothing_back_of_another_job() -> None:
+    run = begin("Report")
+    first = passed(run)
+    assert looked_up(first, Claim.FAILED, "r1") == "failed"
+    second = passed(run)
+    answer = Heard(Claim.SUCCEEDED, Source.PROVIDER, second.passed_at, second.attempt_id, ref="r2")
+    assert settle.record(second.operation, [answer]).state == "succeeded"
+    assert looked_up(first, Claim.FAILED, "r1") == "succeeded"

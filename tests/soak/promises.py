@@ -86,13 +86,8 @@ def require_truth(mirror: Mirror, world: World, may_write: set[int]) -> None:
         jobs = world.of_key(operation.idempotency_key)
         comes = operation.id in may_write or world.coming(operation.id)
         why = lie(state, jobs, comes=comes)
-        if why and not beyond_reach(mirror, operation, jobs):
+        if why:
             raise Violation(f"{operation} reads as {state}, but {why}: {jobs}")
-
-
-def beyond_reach(mirror: Mirror, operation: Operation, jobs: list[Job]) -> bool:
-    """A known limit: asked by a reference, a provider tells of one job, and nothing of another need have been heard."""
-    return PROFILES[operation.action].look_up is LookUp.BY_REF and len(jobs) > 1
 
 
 def lie(state: str, jobs: list[Job], *, comes: bool) -> str:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from agentstop.providers.base import LookUp
 from agentstop.states import FINAL_CLAIMS, SIGNS_OF_LIFE
 from tests.soak.mirror import Attempt, Decision, Mirror, Operation, Receipt
+from tests.soak.world import PROFILES
 
 TRUSTED = ("read_back", "provider")
 
@@ -42,6 +44,7 @@ class Story:
         self.heard = [r for r in heard if r.source != "ack" and (r.attempt_id is None or r.attempt_id in self.all)]
         self.refused_by_gate = any(decision.verb == "refuse" for decision in mirror.of(Decision, operation.id))
         undoings = [one.id for one in mirror.all(Operation) if one.compensates_id == operation.id]
+        self.by_ref = PROFILES[operation.action].look_up is LookUp.BY_REF
         self.undone_from = min((a.passed_at for one in undoings for a in mirror.submits(one)), default=None)
 
     # Which attempts a receipt is about
@@ -52,7 +55,7 @@ class Story:
         if receipt.claim in ("unsent", "lost", "refused") or (receipt.source == "provider" and own):
             return frozenset(pk for pk in own if pk is not None)
         if receipt.claim == "not_found":
-            over = self._which(lambda attempt: attempt.settled_at < receipt.asked_at)
+            over = self._which(lambda attempt: attempt.settled_at < receipt.asked_at) & self._can_tell_of(receipt)
             named = self._returned(receipt.ref) if receipt.ref else self.all
             return over & named if receipt.authoritative else frozenset()
         if receipt.claim not in ("failed", "cancelled") or receipt.source == "person" or len(self.attempts) == 1:
@@ -60,10 +63,20 @@ class Story:
         same = self._returned(receipt.ref) if receipt.ref else frozenset()
         if receipt.source != "read_back":
             return same
-        return same | self._which(lambda attempt: self._over(attempt, receipt))
+        return same | self._which(lambda attempt: self._over(attempt, receipt)) & self._can_tell_of(receipt)
 
     def _which(self, fits: Callable[[Attempt], bool]) -> frozenset[int]:
         return frozenset(attempt.id for attempt in self.attempts if fits(attempt))
+
+    def _can_tell_of(self, look: Receipt) -> frozenset[int]:
+        """Asked by a reference, a provider tells of one job: of those from before it was known, or that returned it."""
+        if not self.by_ref:
+            return self.all
+        known = [r for r in self.heard if r.ref == look.ref and r.id <= look.id]
+        since = min(r.seen_at for r in known)
+        made = {r.attempt_id for r in known}
+        last = max((a.number for a in self.attempts if a.passed_at < since or a.id in made), default=0)
+        return self._which(lambda attempt: attempt.number <= last)
 
     def _answers(self, attempt: int | None = None) -> list[Receipt]:
         said = FINAL_CLAIMS | SIGNS_OF_LIFE | {"refused"}
@@ -101,8 +114,12 @@ class Story:
 
     def standing_words(self) -> list[Receipt]:
         words = self.final_words()
-        asked = [r.asked_at for r in words if r.source == "read_back"]
-        return [r for r in words if not asked or r.seen_at >= max(asked)]
+        looks = [r for r in words if r.source == "read_back"]
+        return [r for r in words if not any(self._replaces(look, r) for look in looks)]
+
+    def _replaces(self, look: Receipt, word: Receipt) -> bool:
+        same = not self.by_ref or not word.ref or word.ref == look.ref
+        return word.seen_at < look.asked_at and same
 
     # What it comes to
 
