@@ -99,8 +99,8 @@ class Sender:
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
-        left = set(self._open)
-        for task in left:  # their leases decide
+        left = asyncio.all_tasks(self.loop)
+        for task in left:  # their leases decide; what was left behind at its deadline is among them
             task.cancel()
         if left:
             self.loop.run_until_complete(asyncio.wait(left, timeout=1))

@@ -259,10 +259,11 @@ class Hung(Provider):
                 await asyncio.sleep(0.05)
             except asyncio.CancelledError:
                 continue
+        over.set()
         return None
 
 
-released = threading.Event()
+released, over = threading.Event(), threading.Event()
 
 
 def test_a_hung_adapter_holds_nobody(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,6 +276,7 @@ def test_a_hung_adapter_holds_nobody(settings: Settings, monkeypatch: pytest.Mon
     Operation.objects.update(follow_up_at=F("created_at"))
     assert reconcile.work() == 1  # it comes back
     released.set()
+    assert over.wait(HANG_GUARD)
 
 
 class HostTests(TestCase):
