@@ -4,13 +4,14 @@ ARGS ?=
 RUN = .venv/bin/python
 
 .SILENT:
-.PHONY: help ready demo test check model bench lock clean
+.PHONY: help ready demo test check model soak bench lock clean
 
 help:
 	echo "make demo    the web application on this machine, to play with (Ctrl-C ends it)"
 	echo "make test    every test, on SQLite and PostgreSQL, with a browser"
 	echo "make check   every static check"
 	echo "make model   the model of docs/proof.md, every state of it, with spin"
+	echo "make soak    random lives of the database beside a provider, as many as you like: SOAK_STEPS=1000000"
 	echo "make bench   measurements beside peers"
 	echo "make lock    the files in requirements/ anew from pyproject.toml (needs uv)"
 	echo "make clean   removes .venv and caches; the demo's data stays"
@@ -36,6 +37,9 @@ check: ready
 
 model: ready
 	exec $(RUN) -m tests.model.explore --long $(ARGS)
+
+soak: ready
+	SOAK_STEPS=$${SOAK_STEPS:-200000} exec $(RUN) -m tests.everything -s tests/soak/test_soak.py $(ARGS)
 
 # The peers are no part of .venv until they are measured beside; without them the rest is measured all the same.
 bench: ready

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 
 from agentstop import closing, compensate, evidence, folding, gate, passes, permissions, refusals, settle, stop, storing
 from agentstop.models.facts import CallOutcome
@@ -131,7 +131,11 @@ def found(people: People, crew: Crew, *, predicting: bool) -> str:
     return ""
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+# The gate has a statement for each database; the rest is the same code on both.
+OF_THIS_DATABASE = [fault for fault in FAULTS if connection.vendor == "sqlite" or fault.startswith("the gate")]
+
+
+@pytest.mark.parametrize("fault", OF_THIS_DATABASE)
 def test_a_broken_guard_is_found(fault: str, people: People, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[fault](monkeypatch)
     assert found(people, crew, predicting=True)

@@ -17,7 +17,7 @@ from tests.soak.driver import Command, Episode, People
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ROUND = 20  # lives a seed
-TOTAL = int(os.environ.get("SOAK_STEPS", "20000" if connection.vendor == "sqlite" else "4000"))
+TOTAL = int(os.environ.get("SOAK_STEPS", "20000" if connection.vendor == "sqlite" else "2000"))
 ROUNDS = max(1, TOTAL // (STEPS * ROUND))
 
 
