@@ -9,11 +9,15 @@ from django.contrib.auth.models import Permission, User
 from django.db import IntegrityError
 from django.utils import timezone
 
-from agentstop import reconcile
+from agentstop import asking, database, reconcile, settle
 from agentstop.compensate import CannotCompensate, compensate
 from agentstop.exceptions import Denied, InFlight, TaskNotFound
 from agentstop.models import Decision, Operation
+from agentstop.providers.base import Answer
 from agentstop.runs import Run, begin
+from agentstop.settle import Heard
+from agentstop.settlement import settle_by_hand
+from agentstop.states import Claim, Source
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
@@ -73,6 +77,7 @@ def test_the_database_itself_refuses_a_second_one(sandbox: SandboxClient, ann: U
     operation = made(begin("Upload", owner=ann))
     compensate(operation.pk, by=ann).future.result(HANG_GUARD)
     (first,) = Operation.objects.filter(compensates=operation)
+    Operation.objects.filter(pk=first.pk).update(state="sending")
     with pytest.raises(IntegrityError):
         Operation.objects.create(
             task=operation.task, key="undo again", connector="sandbox", action="file.undo", digest="d",
@@ -172,3 +177,22 @@ def test_an_undoing_whose_process_died_is_followed_up(sandbox: SandboxClient, an
     reconcile.work()
     row.refresh_from_db()
     assert row.state == "succeeded"
+
+
+def test_what_is_heard_late_of_an_undoing_is_kept_though_another_one_has_begun(
+    sandbox: SandboxClient, ann: User
+) -> None:
+    operation = made(begin("Upload", owner=ann))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking, "by_provider", lost)
+        first = compensate(operation.pk, by=ann)
+        assert first.future.result(HANG_GUARD).state == "unknown"
+    settle_by_hand(first.operation, by=ann, outcome="failed", reason="nothing to be seen of it")
+    second = compensate(operation.pk, by=ann)
+    assert second.future.result(HANG_GUARD).state == "succeeded"
+    late = Heard(Claim.SUCCEEDED, Source.PROVIDER, database.now(), ref="undo 1")
+    assert settle.record(first.operation, [late]).state == "succeeded"
+
+
+async def lost(_: object) -> Answer:
+    return Answer(Claim.LOST, Source.SENDER)

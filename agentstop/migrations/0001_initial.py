@@ -734,7 +734,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="operation",
             constraint=models.UniqueConstraint(
-                condition=models.Q(("state__in", ["prepared", "sending", "accepted", "unknown", "succeeded"])),
+                condition=models.Q(("state__in", ["prepared", "sending"])),
                 fields=("compensates",),
                 name="agentstop_op_one_compensation_at_a_time",
             ),

@@ -11,14 +11,9 @@ from agentstop.models.fields import one_of, word_field
 from agentstop.models.task import Task
 from agentstop.states import FINAL_STATES, Cancellation, OperationState
 
-# A compensation in one of these states is under way, or has done it: another one is refused.
-UNDONE_ONCE = [
-    OperationState.PREPARED.value,
-    OperationState.SENDING.value,
-    OperationState.ACCEPTED.value,
-    OperationState.UNKNOWN.value,
-    OperationState.SUCCEEDED.value,
-]
+# One compensation at a time leaves. In other states the lock refuses another one, and not the database: what is heard
+# late may show that an earlier one had its effect after all, and must be stored.
+LEAVING = [OperationState.PREPARED.value, OperationState.SENDING.value]
 
 
 class Operation(models.Model):
@@ -70,7 +65,7 @@ class Operation(models.Model):
             models.UniqueConstraint(fields=["task", "key", "incarnation"], name="agentstop_op_key"),
             models.UniqueConstraint(
                 fields=["compensates"],
-                condition=Q(state__in=UNDONE_ONCE),
+                condition=Q(state__in=LEAVING),
                 name="agentstop_op_one_compensation_at_a_time",
             ),
             models.CheckConstraint(
