@@ -162,10 +162,10 @@ def _excused(mirror: Mirror, world: World, operation: Operation, jobs: list[Job]
     by_ref = capability.look_up is LookUp.BY_REF
     if capability.look_up is LookUp.NONE or (by_ref and not operation.ref):
         return True
-    hearsay = any(receipt.source == "intermediary" for receipt in mirror.of(Receipt, operation.id))
+    if by_ref and operation.attempts > 1:
+        return True  # an attempt that has returned no reference cannot be asked about
     if not jobs:
+        hearsay = any(receipt.source == "intermediary" for receipt in mirror.of(Receipt, operation.id))
         return hearsay or by_ref or not capability.authoritative
-    if hearsay and by_ref and operation.attempts > 1:
-        return True  # of the attempt that made no job the provider cannot be asked, and the rumour may be about it
     gone = jobs[-1].forgotten or (jobs[-1].undone and world.undone_reads_as != "succeeded")
     return gone or len(jobs) > 1  # of the earlier ones nothing is told any more
