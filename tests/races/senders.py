@@ -125,7 +125,7 @@ class OtherProcess(Sender):
             cwd=ROOT,
             env=environment,
         )
-        self._told: dict[str, queue.Queue[dict[str, Any]]] = defaultdict(queue.Queue)
+        self._told: dict[str, queue.Queue[dict[str, Any]]] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -197,10 +197,13 @@ class OtherProcess(Sender):
         for line in self._process.stdout:
             told = json.loads(line)
             about = told.get("at") or told.get("ended") or next(iter(told))
-            self._told[about].put(told)
+            self._about(about).put(told)
+
+    def _about(self, about: str) -> queue.Queue[dict[str, Any]]:
+        return self._told.setdefault(about, queue.Queue())  # at once: who reads and who asks are two threads
 
     def _next(self, about: str) -> dict[str, Any]:
         try:
-            return self._told[about].get(timeout=HANG_GUARD)
+            return self._about(about).get(timeout=HANG_GUARD)
         except queue.Empty:
             raise AssertionError(f"the other process never told of {about!r}") from None
