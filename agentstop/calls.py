@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from agentstop import asking, connectors, database
+from agentstop import asking, connectors, database, settle
 from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import AlreadyDone, Finished, OutcomeUnknown, PassExpired, Paused, Stopped, Superseded
@@ -20,11 +20,12 @@ from agentstop.models import Operation
 from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Outcome
 from agentstop.passes import Pass
+from agentstop.providers.base import Answer
 from agentstop.refusals import Replay
 from agentstop.request import Request
 from agentstop.sending import in_domain, sender
-from agentstop.states import OperationState
-from agentstop.stop_signal import held, watch
+from agentstop.states import Claim, OperationState, Source
+from agentstop.stop_signal import StopSignal, held, watch
 from agentstop.waiting import auntil_resumed, until_resumed
 
 RUN_IS_OVER = (Stopped, Superseded, Finished)
@@ -107,7 +108,7 @@ def _enter(request: Request, manner: Manner) -> Outcome | Carry:
     try:
         passed = open_gate(request, signal)
         if isinstance(passed, Pass):
-            carry = Carry(passed, signal, manner)
+            carry = _carry(passed, signal, manner)
             carry.future.add_done_callback(lambda _: watch().release(signal))
             return carry
     except BaseException as error:
@@ -117,6 +118,15 @@ def _enter(request: Request, manner: Manner) -> Outcome | Carry:
         raise
     watch().release(signal)
     return replayed(passed.operation, request.run)
+
+
+def _carry(passed: Pass, signal: StopSignal, manner: Manner) -> Carry:
+    try:
+        return Carry(passed, signal, manner)
+    except BaseException as error:  # this process is ending: proof that nothing was sent
+        unsent = Answer(Claim.UNSENT, Source.SENDER, body=asking.describe(error))
+        settle.record(passed.operation, [asking.heard(unsent, passed.passed_at, attempt_id=passed.attempt_id)])
+        raise
 
 
 def _wait(carry: Carry) -> Outcome:

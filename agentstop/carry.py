@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
 from agentstop import asking, database, settle
@@ -73,6 +74,8 @@ class Carry:
                 answer = await asking.heard_of(sending, self.passed.left)
         finally:
             forget()
+        if not sending.done():  # it does not even end when told to, and may be the only one who knows
+            sending.add_done_callback(self._ended_late)
         return replace(answer, claim=Claim.UNSENT) if self._gave_up_cleanly(sending) else answer
 
     async def _work(self) -> Answer:
@@ -111,7 +114,7 @@ class Carry:
         except asyncio.CancelledError:
             if working.cancel():  # it was still waiting for a thread
                 raise PassExpired(f"Operation {self.passed.operation}: no thread was free in time. Not sent.") from None
-            working.add_done_callback(self._late)  # the thread goes on: what it brings is still evidence
+            working.add_done_callback(partial(self._late, handle))  # the thread goes on, and is still heard
             raise
         if isinstance(value, Coroutine):  # a lambda around a coroutine function
             value = await value
@@ -122,10 +125,19 @@ class Carry:
         self.passed.require()
         return tool(handle)
 
-    def _late(self, working: Future[Any]) -> None:
+    def _late(self, handle: Dispatched, working: Future[Any]) -> None:
         if working.exception() is None and not isinstance(working.result(), Coroutine):
-            answer, _ = self._judge(Answer(Claim.SUCCEEDED, result=working.result()))
-            sender().start(lambda: self._keep(answer))
+            self._hear_late(_answer(working.result(), handle), handle)
+
+    def _ended_late(self, sending: asyncio.Future[Answer]) -> None:
+        if not sending.cancelled() and sending.exception() is None and isinstance(sending.result(), Answer):
+            self._hear_late(sending.result())
+
+    def _hear_late(self, answer: Answer, handle: Dispatched | None = None) -> None:
+        """Keep it for nobody's context; what the tool has handed in itself is kept already."""
+        if handle is None or answer is not handle.last:
+            judged, _ = self._judge(answer)
+            sender().start(lambda: self._keep(judged))
 
     def _judge(self, answer: Answer) -> tuple[Answer, str]:
         """What the answer is worth by the tool's own rule, and why its result cannot be used, if so."""
