@@ -73,6 +73,8 @@ def test_a_stop_before_the_point_is_passed(
     scene.follow_up()
     scene.release_the_rest()
     assert len(scene.run.context()) == (outcome == "accepted")
+    if row.at == "P8":  # it was read before the press, whenever it is stored
+        assert ANSWERED_BEFORE in scene.seen.reading.evidence
     scene.check_the_end()
 
 
