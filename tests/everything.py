@@ -19,6 +19,8 @@ from tests.model import explore
 from tests.postgres import QUICK, PostgresMissing, postgres
 
 ROOT = Path(__file__).resolve().parent.parent
+# What no database has a part in: run once, beside the first one.
+WITHOUT_A_DATABASE = ("tests/bench", "tests/folding", "tests/providers", "tests/testing", "tests/wording")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 NO_TEST_SELECTED = 5  # pytest's exit status; with `-k` it is no failure of a part
 
@@ -73,7 +75,8 @@ def on_sqlite(words: list[str], report: Report) -> None:
 def on_postgresql(words: list[str], report: Report) -> None:
     try:
         with server() as url:
-            run("PostgreSQL", ["-m", "not browser and not model", *words], {"DATABASE_URL": url}, report)
+            apart = [f"--ignore={path}" for path in WITHOUT_A_DATABASE]
+            run("PostgreSQL", ["-m", "not browser and not model", *apart, *words], {"DATABASE_URL": url}, report)
     except PostgresMissing:
         report.missing.append("EVERYTHING ON POSTGRESQL, SINCE NO SERVER WAS FOUND. RUN: apt-get install postgresql")
 
