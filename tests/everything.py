@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What no database has a part in: run once, beside the first one.
 WITHOUT_A_DATABASE = ("tests/bench", "tests/folding", "tests/providers", "tests/testing", "tests/wording")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+SOME_FAILED = 1
 NO_TEST_SELECTED = 5  # pytest's exit status; with `-k` it is no failure of a part
 
 
@@ -31,6 +32,7 @@ class Report:
 
     parts: list[tuple[str, int]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    unsteady: list[str] = field(default_factory=list)
 
     def exit_status(self, *, require_all: bool) -> int:
         statuses = [status for _, status in self.parts]
@@ -42,6 +44,8 @@ class Report:
         words = {0: "passed", NO_TEST_SELECTED: "no test selected"}
         for part, status in self.parts:
             yield f"{part}: {words.get(status, 'FAILED')}"
+        for part in self.unsteady:
+            yield f"UNSTEADY: SOME TESTS ON {part.upper()} PASSED ONLY AT A SECOND TRY. THEY ARE NAMED ABOVE."
         for sentence in self.missing:
             yield f"NOT RUN: {sentence}"
 
@@ -98,17 +102,27 @@ def chromium() -> str | None:
 
 
 def run(part: str, words: list[str], environment: dict[str, str], report: Report) -> None:
+    """One part; what fails is run once more, alone, and told of if it passes then: a fault, of the test at least."""
     print(f"\n=== {part} ===", flush=True)
+    status = pytest_status(words, environment)
+    if status == SOME_FAILED:
+        print(f"\n=== {part}: what failed, once more ===", flush=True)
+        status = pytest_status([*words, "--last-failed", "--last-failed-no-failures=none"], environment)
+        if status == 0:
+            report.unsteady.append(part)
+    report.parts.append((part, status))
+
+
+def pytest_status(words: list[str], environment: dict[str, str]) -> int:
     with subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=ROOT, env=os.environ | environment) as pytest:
         try:
-            status = pytest.wait()
+            return pytest.wait()
         except KeyboardInterrupt:
             pytest.wait()  # it got the Ctrl-C too, and ends what its tests started
             raise
         except SystemExit:
             pytest.terminate()
             raise
-    report.parts.append((part, status))
 
 
 if __name__ == "__main__":
