@@ -39,7 +39,7 @@ model: ready
 	exec $(RUN) -m tests.model.explore --long $(ARGS)
 
 soak: ready
-	SOAK_STEPS=$${SOAK_STEPS:-200000} exec $(RUN) -m tests.everything -s tests/soak/test_soak.py $(ARGS)
+	SOAK_SEED=$${SOAK_SEED:-$$(date +%s)} SOAK_STEPS=$${SOAK_STEPS:-200000} exec $(RUN) -m tests.everything -s tests/soak/test_soak.py $(ARGS)
 
 # The peers are no part of .venv until they are measured beside; without them the rest is measured all the same.
 bench: ready

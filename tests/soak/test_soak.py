@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +15,7 @@ from tests.soak.driver import Command, Episode, People
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+FIRST = 20_261_129  # the same lives each time, so that a change is judged by itself; `make soak` draws new ones
 ROUND = 20  # lives a seed
 TOTAL = int(os.environ.get("SOAK_STEPS", "20000" if connection.vendor == "sqlite" else "2000"))
 ROUNDS = max(1, TOTAL // (STEPS * ROUND))
@@ -35,7 +35,7 @@ def search(live: Callable[[list[Command]], None]) -> None:
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_random_lives_keep_every_promise(number: int, people: People, crew: Crew) -> None:
-    chosen = int(os.environ.get("SOAK_SEED", random.randrange(2**32))) + number  # noqa: S311  chance, not secrecy
+    chosen = int(os.environ.get("SOAK_SEED", FIRST)) + number
     print(f"SOAK_SEED={chosen}")  # noqa: T201  it repeats this round
 
     @seed(chosen)
