@@ -187,7 +187,8 @@ def _replaces(look: ReceiptFact, word: ReceiptFact) -> bool:
 
 
 def _is_after(receipt: ReceiptFact, compensated_at: datetime | None) -> bool:
-    return compensated_at is not None and receipt.asked_at >= compensated_at
+    """Answered then, and so perhaps of what was undone by then, whenever it was asked."""
+    return compensated_at is not None and receipt.seen_at >= compensated_at
 
 
 def _answers_a_send(receipt: ReceiptFact) -> bool:

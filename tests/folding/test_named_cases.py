@@ -133,6 +133,7 @@ def test_an_operation_that_the_gate_refused_is_not_sent() -> None:
         (20, [answer("succeeded", 2)], read_back("cancelled", 30), "succeeded"),
         (20, [lost(2), person("succeeded", 15)], read_back("not_found", 30), "succeeded"),
         (20, [lost(2), person("succeeded", 15)], read_back("cancelled", 30), "succeeded"),
+        (20, [answer("succeeded", 2)], read_back("cancelled", 19, 30), "succeeded"),
     ],
 )
 def test_what_was_undone_never_reads_as_never_done(

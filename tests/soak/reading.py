@@ -102,7 +102,7 @@ class Story:
     # What was said
 
     def undone_since(self, receipt: Receipt) -> bool:
-        return self.undone_from is not None and receipt.asked_at >= self.undone_from
+        return self.undone_from is not None and receipt.seen_at >= self.undone_from
 
     def trusted(self, claims: Iterable[str]) -> list[Receipt]:
         wanted = set(claims)
