@@ -74,10 +74,13 @@ RETURNING id, attempts, idempotency_key
 """
 
 # An operation may leave (again) when nothing is under way, or when its outcome is unknown, sending again with the same
-# key is known to be harmless (resend_until is set only then), and nobody is cancelling it.
+# key is known to be harmless (resend_until is set only then), and nobody is cancelling it. An incarnation that was
+# followed by the next is over, whatever is heard of it later.
 MAY_ADVANCE = """(op.state IN ('prepared', 'not_sent', 'failed')
       OR op.state = 'unknown' AND op.lease_until < {now} AND op.resend_until > {now}
-         AND op.cancellation NOT IN ('waiting', 'requested', 'sent', 'acknowledged'))"""
+         AND op.cancellation NOT IN ('waiting', 'requested', 'sent', 'acknowledged'))
+    AND NOT EXISTS (SELECT 1 FROM {operation} AS later
+      WHERE later.task_id = op.task_id AND later.key = op.key AND later.incarnation > op.incarnation)"""
 
 
 def open_gate(request: Request, signal: StopSignal | None = None) -> Pass | Replay:
@@ -147,7 +150,7 @@ def _tables() -> dict[str, str]:
 
 
 def _pass_postgresql(values: dict[str, Any]) -> _Row | None:
-    sql = POSTGRESQL.format(**_tables(), may_advance=MAY_ADVANCE.format(now="EXCLUDED.folded_at"))
+    sql = POSTGRESQL.format(**_tables(), may_advance=MAY_ADVANCE.format(now="EXCLUDED.folded_at", **_tables()))
     with database.connection().cursor() as cursor:
         cursor.execute(sql, values)
         row: _Row | None = cursor.fetchone()
@@ -155,7 +158,7 @@ def _pass_postgresql(values: dict[str, Any]) -> _Row | None:
 
 
 def _pass_sqlite(values: dict[str, Any]) -> _Row | None:
-    sql = SQLITE.format(**_tables(), may_advance=MAY_ADVANCE.format(now="excluded.folded_at"))
+    sql = SQLITE.format(**_tables(), may_advance=MAY_ADVANCE.format(now="excluded.folded_at", **_tables()))
     with transaction.atomic(using=database.alias()):
         now = datetime.now(UTC)  # after BEGIN IMMEDIATE: whoever had to wait reads the time after the wait
         lease_until = now + values["lease"]

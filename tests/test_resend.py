@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
 from agentstop import database, gate, request, settle
@@ -14,6 +15,7 @@ from agentstop.passes import Pass
 from agentstop.providers.base import Answer
 from agentstop.runs import Run, begin
 from agentstop.settle import Heard
+from agentstop.settlement import settle_by_hand
 from agentstop.states import Claim, Source
 from agentstop.verify import differences
 from tests.soak.clock import move_database_back
@@ -23,12 +25,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def connectors(settings: Settings) -> None:
-    """The capabilities of `by_ref`: no key is honoured, and a look-up needs the reference."""
+    """`by_ref` honours no key, and a look-up needs its reference; `keyed` honours the key, and is asked by it."""
     settings.AGENTSTOP_CONNECTORS = {"world": {"PROVIDER": "tests.soak.connector.WorldProvider"}}
 
 
-def passed(run: Run) -> Pass:
-    found = gate.open_gate(request.make(run.task_id, run.number, "by_ref", {}, {"connector": "world", "key": "k"}))
+def passed(run: Run, action: str = "by_ref") -> Pass:
+    found = gate.open_gate(request.make(run.task_id, run.number, action, {}, {"connector": "world", "key": "k"}))
     assert isinstance(found, Pass)
     return found
 
@@ -73,3 +75,18 @@ def test_a_look_up_by_reference_takes_nothing_back_of_another_job() -> None:
     answer = Heard(Claim.SUCCEEDED, Source.PROVIDER, second.passed_at, second.attempt_id, ref="r2")
     assert settle.record(second.operation, [answer]).state == "succeeded"
     assert looked_up(first, Claim.FAILED, "r1") == "succeeded"
+
+
+def test_an_incarnation_that_was_followed_by_the_next_is_not_sent_again(ann: User) -> None:
+    """It counted as cancelled when the next one was opened; what is heard of it later must not double the effect."""
+    run = begin("Report", owner=ann)
+    first = passed(run, "keyed")
+    settle.record(first.operation, [Heard(Claim.LOST, Source.SENDER, first.passed_at, first.attempt_id)])
+    settle_by_hand(first.operation, by=ann, outcome="cancelled", reason="they say that it was called off")
+    second = passed(run, "keyed")
+    settle.record(first.operation, [Heard(Claim.ACCEPTED, Source.PROVIDER, first.passed_at, first.attempt_id)])
+    settle.record(first.operation, [Heard(Claim.NOT_FOUND, Source.READ_BACK, database.now())])
+    move_database_back(timedelta(hours=1))
+    assert Operation.objects.get(pk=first.operation).state == "unknown"
+    again = passed(run, "keyed")
+    assert (again.operation, again.attempt) == (second.operation, 2)
