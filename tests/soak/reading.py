@@ -45,6 +45,7 @@ class Story:
         self.refused_by_gate = any(decision.verb == "refuse" for decision in mirror.of(Decision, operation.id))
         undoings = [one.id for one in mirror.all(Operation) if one.compensates_id == operation.id]
         self.by_ref = PROFILES[operation.action].look_up is LookUp.BY_REF
+        self.authoritative = PROFILES[operation.action].authoritative
         self.undone_from = min((a.passed_at for one in undoings for a in mirror.submits(one)), default=None)
 
     # Which attempts a receipt is about
@@ -57,7 +58,7 @@ class Story:
         if receipt.claim == "not_found":
             over = self._which(lambda attempt: attempt.settled_at < receipt.asked_at) & self._can_tell_of(receipt)
             named = self._returned(receipt.ref) if receipt.ref else self.all
-            return over & named if receipt.authoritative else frozenset()
+            return over & named if self.authoritative else frozenset()
         if receipt.claim not in ("failed", "cancelled") or receipt.source == "person" or len(self.attempts) == 1:
             return earlier
         same = self._returned(receipt.ref) if receipt.ref else frozenset()
@@ -156,7 +157,7 @@ class Story:
         return self.everything_about(r for r in self.heard if (r.claim, r.source) == ("refused", "provider"))
 
     def _absences(self) -> list[Receipt]:
-        return [r for r in self.trusted(["not_found"]) if r.source == "read_back" and r.authoritative]
+        return [r for r in self.trusted(["not_found"]) if r.source == "read_back" and self.authoritative]
 
     def _hearsay(self, without: frozenset[int]) -> list[Receipt]:
         if without | self._refused() == self.all:

@@ -112,7 +112,6 @@ FAULTS: dict[str, Break] = {
 WITHOUT_PREDICTIONS = [
     "the gate does not ask which run is live",
     "the gate asks nothing of the task",
-    "the gate sends again when the key is no longer honoured",
     "the gate sends whatever was sent before",
     "a result is admitted without a check",
     "what a look-up does not find is absent",
