@@ -146,6 +146,7 @@ class Episode:
     def check(self) -> None:
         self.model = Model(self.mirror)
         promises.require_fenced(self.mirror)
+        promises.require_own_pass(self.mirror, [held.passed for held in self.held])
         promises.require_states(self.mirror)
         promises.require_no_double(self.mirror, self.world)
         promises.require_one_open_incarnation(self.mirror)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import datetime
 
+from agentstop.passes import Pass
 from agentstop.providers.base import LookUp
 from tests.soak import reading
 from tests.soak.mirror import (
@@ -50,9 +52,20 @@ def require_fenced(mirror: Mirror) -> None:
         call = mirror.get(Call, entry.call_id)
         require((call.outcome, call.run) == ("accepted", entry.run), f"{entry} was admitted by {call!r}")
     for call in mirror.all(Call):
-        run = runs[mirror.get(Operation, call.operation_id).task_id, call.run]
-        late = call.admitted_at is not None and run.ended_at is not None and call.admitted_at > run.ended_at
-        require(not late, f"{call!r} was admitted after {run} was over")
+        run = runs.get((mirror.get(Operation, call.operation_id).task_id, call.run))
+        if call.admitted_at is not None:
+            require(run is not None, f"{call!r} was admitted for a run that there never was")
+            over = run is not None and run.ended_at is not None and call.admitted_at > run.ended_at
+            require(not over, f"{call!r} was admitted after {run} was over")
+
+
+def require_own_pass(mirror: Mirror, passes: Iterable[Pass]) -> None:
+    """R7, R27: what passed is listed as an attempt of the run that asked, and of no other."""
+    listed = {(one.operation_id, one.number): one.run for one in mirror.all(Attempt) if one.verb == "submit"}
+    for passed in passes:
+        run = listed.get((passed.operation, passed.attempt))
+        asked = passed.request.run
+        require(run == asked, f"run {asked} was let pass as attempt {passed.attempt} of run {run}: {passed!r}")
 
 
 def _pauses(mirror: Mirror, task: int) -> list[tuple[datetime, datetime | None]]:
