@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
-from django.contrib import messages
-from django.contrib.auth.views import redirect_to_login
-from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
-from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
-from django.views.decorators.cache import never_cache
-from django.views.decorators.csrf import csrf_protect
-from django.views.decorators.http import require_http_methods
 
-from agentstop import bodies, compensate, database, panel, permissions, reconcile, report, sentences, stop
+from agentstop import bodies, compensate, database, permissions, reconcile, report, sentences, stop
+from agentstop.addresses import REASON, address, answer, back, body, is_number, next_page
 from agentstop.compensate import CannotCompensate
 from agentstop.exceptions import Denied, InFlight, TaskNotFound
 from agentstop.models import Operation
@@ -28,68 +19,43 @@ from agentstop.settlement import NotSettled, settle_by_hand
 from agentstop.stop import StopReport
 from agentstop.templatetags.agentstop import agentstop_clock
 
-View = Callable[[HttpRequest, int], HttpResponse]
 
-REASON = 1000  # characters that are kept of a reason
-
-
-def _address(*methods: str) -> Callable[[View], Callable[..., HttpResponse]]:
-    """A view for people who are logged in, outside any transaction, that tells strangers nothing."""
-
-    def decorate(view: View) -> Callable[..., HttpResponse]:
-        @functools.wraps(view)
-        def answer(request: HttpRequest, **which: int) -> HttpResponse:
-            if not request.user.is_authenticated:
-                return _log_in_first(request, which.get("task"))
-            try:
-                return view(request, *which.values())
-            except TaskNotFound as error:
-                raise Http404(str(error)) from error
-            except Denied as error:
-                return _denied(request, error)
-
-        guarded = require_http_methods(methods)(csrf_protect(never_cache(answer)))
-        return transaction.non_atomic_requests(using=database.alias())(guarded)
-
-    return decorate
-
-
-@_address("GET", "HEAD")
+@address("GET", "HEAD")
 def task(request: HttpRequest, task: int) -> HttpResponse:
     """The page of one task."""
     told, _ = report.load(task, request.user)
     return render(request, "agentstop/task.html", {"report": told, "task_id": task})
 
 
-@_address("GET", "HEAD")
+@address("GET", "HEAD")
 def fragment(request: HttpRequest, task: int) -> HttpResponse:
     """The panel's body alone, as it is now."""
-    return _body(request, task)
+    return body(request, task)
 
 
-@_address("POST")
+@address("POST")
 def press_stop(request: HttpRequest, task: int) -> HttpResponse:
     """Stop the task that was shown: `run` is the number of the run that the page saw."""
     number = request.POST.get("run", "")
-    if not _is_number(number, 9):
+    if not is_number(number, 9):
         return HttpResponseBadRequest("run must be the number of the run that the page showed.")
     done = stop.stop(task, by=request.user, reason=request.POST.get("reason", "")[:REASON], run=int(number))
-    return _answer(request, task, _said(done, task, request.user))
+    return answer(request, task, _said(done, task, request.user))
 
 
-@_address("POST")
+@address("POST")
 def look_up(request: HttpRequest, task: int) -> HttpResponse:
     """Have the provider of one operation asked now."""
     permissions.get_visible(request.user, task)
     number = request.POST.get("operation", "")
     operations = Operation.objects.using(database.alias()).filter(task=task)
-    if not _is_number(number, 18) or not operations.filter(pk=int(number)).exists():
+    if not is_number(number, 18) or not operations.filter(pk=int(number)).exists():
         raise TaskNotFound(f"There is no operation {number!r} of task {task} for you.")
     possible = reconcile.look_up_now(int(number), by=request.user)
-    return _answer(request, task, gettext(sentences.ASKED_NOW if possible else sentences.NOT_ASKED))
+    return answer(request, task, gettext(sentences.ASKED_NOW if possible else sentences.NOT_ASKED))
 
 
-@_address("GET", "HEAD", "POST")
+@address("GET", "HEAD", "POST")
 def undo(request: HttpRequest, operation: int) -> HttpResponse:
     """Name the consequences of undoing what an operation has done; undo it when they are confirmed."""
     reason = bodies.safe(request.POST.get("reason", "")[:REASON])
@@ -98,12 +64,12 @@ def undo(request: HttpRequest, operation: int) -> HttpResponse:
         try:
             compensate.compensate(operation, by=request.user, reason=reason)
         except (CannotCompensate, InFlight) as refusal:
-            return _back(request, told.id, gettext(sentences.NOT_UNDONE[refusal.reason]))
-        return _back(request, told.id, gettext(sentences.UNDOING_BEGAN))
+            return back(request, told.id, gettext(sentences.NOT_UNDONE[refusal.reason]))
+        return back(request, told.id, gettext(sentences.UNDOING_BEGAN))
     way = found.way_to_undo
     if way is None:
         undone = InFlight if found.undoing is not None else CannotCompensate
-        return _back(request, told.id, gettext(sentences.NOT_UNDONE[undone.reason]))
+        return back(request, told.id, gettext(sentences.NOT_UNDONE[undone.reason]))
     texts = {
         "consequences": way.consequences or gettext(sentences.NO_CONSEQUENCES),
         "extent": gettext(sentences.EXTENTS[way.extent]),
@@ -112,20 +78,20 @@ def undo(request: HttpRequest, operation: int) -> HttpResponse:
     return _ask(request, "undo", told, found, {"way": way, **texts})
 
 
-@_address("GET", "HEAD", "POST")
+@address("GET", "HEAD", "POST")
 def settle(request: HttpRequest, operation: int) -> HttpResponse:
     """Ask a person what became of an operation that no evidence settles, and on what evidence they say so."""
     outcome, reason = request.POST.get("outcome", ""), bodies.safe(request.POST.get("reason", "")[:REASON])
     told, found = _to_confirm(request, operation, "settle_operation", Decided.SETTLE, reason)
     if not found.can_settle:
-        return _back(request, told.id, gettext(sentences.NOT_SETTLED))
+        return back(request, told.id, gettext(sentences.NOT_SETTLED))
     wrong = _wrong(outcome, reason) if request.method == "POST" else {}
     if request.method == "POST" and not wrong:
         try:
             settle_by_hand(operation, by=request.user, outcome=outcome, reason=reason)
         except NotSettled:
-            return _back(request, told.id, gettext(sentences.NOT_SETTLED))
-        return _back(request, told.id, gettext(sentences.SETTLED_NOW))
+            return back(request, told.id, gettext(sentences.NOT_SETTLED))
+        return back(request, told.id, gettext(sentences.SETTLED_NOW))
     texts = {
         "outcomes": [(claim.value, gettext(name)) for claim, name in sentences.OUTCOMES.items()],
         "word": gettext(sentences.WORD_OF_A_PERSON),
@@ -163,13 +129,8 @@ def _ask(
     request: HttpRequest, page: str, told: TaskReport, found: OperationReport, more: dict[str, Any]
 ) -> HttpResponse:
     """The page that asks before something is done; 422 where what was sent misses something."""
-    context = {"report": told, "operation": found, "back": _next(request, told.id), **more}
+    context = {"report": told, "operation": found, "back": next_page(request, told.id), **more}
     return render(request, f"agentstop/{page}.html", context, status=422 if more.get("wrong") else 200)
-
-
-def _is_number(text: str, digits: int) -> bool:
-    """Whether it is one, and small enough for its column."""
-    return text.isascii() and text.isdigit() and len(text) <= digits
 
 
 def _said(done: StopReport, task: int, user: Any) -> str:
@@ -179,44 +140,3 @@ def _said(done: StopReport, task: int, user: Any) -> str:
     if told.stop is None:
         return sentence
     return sentence % {"who": told.stop.by or gettext(sentences.SOMEBODY), "at": agentstop_clock(told.stop.at)}
-
-
-def _answer(request: HttpRequest, task: int, message: str) -> HttpResponse:
-    """The truth now: the body for htmx, else the page that the person came from."""
-    if _by_htmx(request):
-        return _body(request, task, message)
-    return _back(request, task, message)
-
-
-def _back(request: HttpRequest, task: int, message: str) -> HttpResponse:
-    """To the page that the person came from, which shows the message where messages are installed."""
-    if message:
-        messages.info(request, message, fail_silently=True)
-    return HttpResponseRedirect(_next(request, task))
-
-
-def _body(request: HttpRequest, task: int, message: str = "") -> HttpResponse:
-    return render(request, "agentstop/body.html", panel.context(task, request.user, message=message))
-
-
-def _next(request: HttpRequest, task: int) -> str:
-    wanted = request.POST.get("next", "") or request.GET.get("next", "")
-    safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
-    return wanted if safe else reverse("agentstop:task", args=[task])
-
-
-def _by_htmx(request: HttpRequest) -> bool:
-    return request.headers.get("HX-Request") == "true"
-
-
-def _log_in_first(request: HttpRequest, task: int | None) -> HttpResponse:
-    """To the login page and back; htmx is told so, since it would put that page into the panel."""
-    here = request.get_full_path()
-    page = here if task is None else _next(request, task)  # what is confirmed has a page at its own address
-    if not _by_htmx(request):
-        return redirect_to_login(here if request.method in ("GET", "HEAD") else page)
-    return HttpResponse(status=401, headers={"HX-Redirect": redirect_to_login(page).url})
-
-
-def _denied(request: HttpRequest, error: Denied) -> HttpResponse:
-    return render(request, "agentstop/denied.html", {"error": str(error)}, status=403)

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from agentstop import database, sending, settle, views
+from agentstop import addresses, database, sending, settle
 from agentstop.compensate import compensate
 from agentstop.models import Decision, Operation, Receipt
 from agentstop.runs import begin
@@ -341,5 +341,5 @@ def test_the_addresses_leave_out_the_transaction_of_the_database_that_holds_the_
     def view(request: HttpRequest, task: int) -> HttpResponse:
         raise NotImplementedError
 
-    decorated = views._address("GET")(view)
+    decorated = addresses.address("GET")(view)
     assert decorated._non_atomic_requests == {"facts"}  # type: ignore[attr-defined]
