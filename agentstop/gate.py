@@ -74,10 +74,11 @@ RETURNING id, attempts, idempotency_key
 """
 
 # An operation may leave (again) when nothing is under way, or when its outcome is unknown, sending again with the same
-# key is known to be harmless (resend_until is set only then), and nobody is cancelling it. An incarnation that was
-# followed by the next is over, whatever is heard of it later.
+# key is known to be harmless (resend_until is set only then) for as long as it takes to arrive, as
+# `Request.arrives_while_honoured` has it, and nobody is cancelling it. An incarnation that was followed by the next is
+# over, whatever is heard of it later.
 MAY_ADVANCE = """(op.state IN ('prepared', 'not_sent', 'failed')
-      OR op.state = 'unknown' AND op.lease_until < {now} AND op.resend_until > {now}
+      OR op.state = 'unknown' AND op.lease_until < {now} AND op.resend_until > {arrives}
          AND op.cancellation NOT IN ('waiting', 'requested', 'sent', 'acknowledged'))
     AND NOT EXISTS (SELECT 1 FROM {operation} AS later
       WHERE later.task_id = op.task_id AND later.key = op.key AND later.incarnation > op.incarnation)"""
@@ -132,6 +133,7 @@ def _values(request: Request) -> dict[str, Any]:
         "idempotency_key": uuid.uuid4(),
         "lease": timedelta(seconds=request.lease + conf.LEASE_MARGIN),
         "key_life": capability.resend_life,
+        "on_its_way": request.on_its_way,
         "settling": capability.settling,
         "max_age": capability.max_age,
         "sender": sender_name(),
@@ -150,7 +152,9 @@ def _tables() -> dict[str, str]:
 
 
 def _pass_postgresql(values: dict[str, Any]) -> _Row | None:
-    sql = POSTGRESQL.format(**_tables(), may_advance=MAY_ADVANCE.format(now="EXCLUDED.folded_at", **_tables()))
+    now = "EXCLUDED.folded_at"
+    may_advance = MAY_ADVANCE.format(now=now, arrives=f"{now} + %(on_its_way)s", **_tables())
+    sql = POSTGRESQL.format(**_tables(), may_advance=may_advance)
     with database.connection().cursor() as cursor:
         cursor.execute(sql, values)
         row: _Row | None = cursor.fetchone()
@@ -158,13 +162,15 @@ def _pass_postgresql(values: dict[str, Any]) -> _Row | None:
 
 
 def _pass_sqlite(values: dict[str, Any]) -> _Row | None:
-    sql = SQLITE.format(**_tables(), may_advance=MAY_ADVANCE.format(now="excluded.folded_at", **_tables()))
+    may_advance = MAY_ADVANCE.format(now="excluded.folded_at", arrives="%(arrives)s", **_tables())
+    sql = SQLITE.format(**_tables(), may_advance=may_advance)
     with transaction.atomic(using=database.alias()):
         now = datetime.now(UTC)  # after BEGIN IMMEDIATE: whoever had to wait reads the time after the wait
         lease_until = now + values["lease"]
         times = {
             "now": now,
             "lease_until": lease_until,
+            "arrives": now + values["on_its_way"],
             "resend_until": now + values["key_life"] if values["key_life"] is not None else None,
         }
         adapted = {name: _adapt(value) for name, value in {**values, **times}.items() if name not in _DURATIONS}
@@ -187,7 +193,7 @@ def _pass_sqlite(values: dict[str, Any]) -> _Row | None:
     return row[0], row[1], attempt_id, now, uuid.UUID(row[2])
 
 
-_DURATIONS = frozenset({"lease", "key_life", "settling", "max_age", "sender"})
+_DURATIONS = frozenset({"lease", "key_life", "on_its_way", "settling", "max_age", "sender"})
 
 
 def _adapt(value: Any) -> Any:

@@ -127,7 +127,7 @@ def _by_the_operation(operation: Operation | None, request: Request) -> Replay |
     if operation.state in {OperationState.SENDING, OperationState.ACCEPTED}:
         return InFlight
     if operation.state == OperationState.UNKNOWN:
-        return _by_an_unknown_outcome(operation)
+        return _by_an_unknown_outcome(operation, request)
     return operation.incarnation
 
 
@@ -140,15 +140,13 @@ def _by_what_was_undone(operation: Operation) -> Replay | int | type[Refused]:
     return InFlight if states & UNDER_WAY else Replay(operation.pk)
 
 
-def _by_an_unknown_outcome(operation: Operation) -> int | type[Refused]:
+def _by_an_unknown_outcome(operation: Operation, request: Request) -> int | type[Refused]:
     now = database.now()
     if operation.cancellation in OPEN_CANCELLATIONS:
         return InFlight
     if operation.lease_until is not None and operation.lease_until >= now:
         return InFlight
-    if operation.resend_until is not None and operation.resend_until > now:
-        return operation.incarnation
-    return OutcomeUnknown
+    return operation.incarnation if request.arrives_while_honoured(operation.resend_until, now) else OutcomeUnknown
 
 
 def _refuse(reason: type[Refused], task: Task, operation: Operation | None, request: Request, now: datetime) -> Refused:

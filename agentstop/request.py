@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Required, TypedDict
 
 from agentstop import bodies, conf, connectors
@@ -32,6 +32,17 @@ class Request:
     def lease(self) -> float:
         """Seconds for which an attempt may act without a heartbeat."""
         return min(self.deadline, float(conf.LEASE))
+
+    @property
+    def on_its_way(self) -> timedelta:
+        """For how long after the gate an attempt may still arrive: it writes by its deadline at the latest, and what
+        was written has arrived when "not found" would be believed, a margin and the settling time later.
+        """
+        return timedelta(seconds=self.deadline + conf.LEASE_MARGIN) + self.capability.settling
+
+    def arrives_while_honoured(self, resend_until: datetime | None, now: datetime) -> bool:
+        """Whether an attempt that leaves now is there before the provider forgets the key."""
+        return resend_until is not None and resend_until > now + self.on_its_way
 
 
 class Options(TypedDict, total=False):

@@ -9,7 +9,7 @@
  * Scenes: BLIND (a provider without key, look-up and cancel), KEY_LIFE (one that forgets keys; nobody stops, no work
  * fails), NO_NEW_RUN; ACTS and TROUBLES say how much the person does, and how many requests of the worker go wrong.
  * Faults, each of which must be found: NO_LOCK NO_SEND_BEFORE NO_RUN_NUMBER NO_SETTLING ACK_IS_FINAL BLIND_RESEND
- * TIGHT_KEY_LIFE STALL_AFTER_CHECK NO_LISTING NO_LOOK_UP ENDLESS. tests/model/scenes.py says what each one breaks.
+ * TO_THE_END STALL_AFTER_CHECK NO_LISTING NO_LOOK_UP ENDLESS. tests/model/scenes.py says what each one breaks.
  */
 
 #ifndef NA
@@ -90,7 +90,10 @@ byte whose[NA];         /* the incarnation that it is an attempt of */
 byte when[NA];
 byte wire[NA];
 byte record[NI];        /* what the provider keeps under the key of each incarnation */
-byte key_life;          /* of the first key: 0 the gate may send again, 1 it may not, 2 the provider has forgotten it */
+byte key_life;          /* of the first key: 0 a send that leaves now arrives while it is honoured, 1 it might not, 2 forgotten */
+#ifdef KEY_LIFE
+byte in_time;           /* the attempts that passed while it was 0 */
+#endif
 byte troubles = TROUBLES;   /* how many requests of the worker may still go wrong */
 byte closed;            /* only within refold */
 
@@ -107,8 +110,11 @@ byte closed;            /* only within refold */
 #define may_leave(run_) (task_active && live == (run_))
 #endif
 
+/* Sending again is harmless where a key is honoured until the send has arrived. */
 #if defined(BLIND) && !defined(BLIND_RESEND)
 #define resendable(i) (false)
+#elif defined(TO_THE_END)
+#define resendable(i) ((i) > 0 || key_life <= 1)
 #else
 #define resendable(i) ((i) > 0 || key_life == 0)
 #endif
@@ -117,15 +123,12 @@ byte closed;            /* only within refold */
 #define is_set(set, a) (((set) & BIT(a)) != 0)
 #define is_single(set) (((set) & ((set) - 1)) == 0)
 #define is_over(i, a) (!is_set(passed[i], a) || when[a] >= OVER)
-#define is_settled(i, a) (!is_set(passed[i], a) || when[a] == SETTLED)
 #define under_way(i, a) (is_set(passed[i] & ~(closed | lost[i]), a) && when[a] == LEASED)
 #if NA == 2
 #define all_over(i) (is_over(i, 0) && is_over(i, 1))
-#define all_settled(i) (is_settled(i, 0) && is_settled(i, 1))
 #define any_under_way(i) (under_way(i, 0) || under_way(i, 1))
 #else
 #define all_over(i) (is_over(i, 0) && is_over(i, 1) && is_over(i, 2))
-#define all_settled(i) (is_settled(i, 0) && is_settled(i, 1) && is_settled(i, 2))
 #define any_under_way(i) (under_way(i, 0) || under_way(i, 1) || under_way(i, 2))
 #endif
 
@@ -176,6 +179,9 @@ inline let_pass(i, run_) {
     listed[i] = true;
     whose[a] = i;
     passed[i] = passed[i] | BIT(a);
+#ifdef KEY_LIFE
+    in_time = in_time | (key_life == 0 -> BIT(a) : 0);
+#endif
     refold(i);
     assert(!ended[run_])                            /* nothing passes the gate for a run that is over */
 }
@@ -324,6 +330,13 @@ end:
         :: else \
         fi }
 
+#define arrived(a) (!is_set(in_time, a) || when[a] == SETTLED)
+#if NA == 2
+#define arrived_in_time (arrived(0) && arrived(1))
+#else
+#define arrived_in_time (arrived(0) && arrived(1) && arrived(2))
+#endif
+
 proctype Clock() {
 end:
     do
@@ -334,11 +347,7 @@ end:
 #endif
 #ifdef KEY_LIFE
     :: atomic { attempts && key_life == 0 -> key_life = 1 }
-#ifdef TIGHT_KEY_LIFE
-    :: atomic { key_life == 1 -> key_life = 2 }
-#else
-    :: atomic { key_life == 1 && all_settled(0) -> key_life = 2 }
-#endif
+    :: atomic { key_life == 1 && arrived_in_time -> key_life = 2 }
 #endif
     od
 }

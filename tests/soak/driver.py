@@ -15,9 +15,10 @@ from tests.soak.clock import Clock, empty_database
 from tests.soak.crew import Crew
 from tests.soak.mirror import Attempt, Mirror, Operation, Task, Violation
 from tests.soak.model import Expected, Model, Person
-from tests.soak.world import ACTIONS, Job, Letter, Sent, World, hours
+from tests.soak.world import ACTIONS, SETTLING, Job, Letter, Sent, World, hours
 
 LEASE, MARGIN, DEADLINE = hours(1.5), hours(1), hours(6.5)
+ON_ITS_WAY = DEADLINE + MARGIN + SETTLING  # from the gate
 SETTINGS = {
     "AGENTSTOP_CONNECTORS": {"world": {"PROVIDER": "tests.soak.connector.WorldProvider"}},
     "AGENTSTOP_LEASE": LEASE.total_seconds(),
@@ -101,7 +102,7 @@ class Episode:
         self.world = World(self.clock)
         connector.install(self.world)
         self.mirror = mirror.read()
-        self.model = Model(self.mirror)
+        self.model = Model(self.mirror, ON_ITS_WAY)
 
     def choose(self, first: Command) -> None:
         """What this life is about: few tasks and kinds of effects, so that much happens to each."""
@@ -144,7 +145,7 @@ class Episode:
         mirror.require_only_additions(before, self.mirror)
 
     def check(self) -> None:
-        self.model = Model(self.mirror)
+        self.model = Model(self.mirror, ON_ITS_WAY)
         promises.require_fenced(self.mirror)
         promises.require_own_pass(self.mirror, [held.passed for held in self.held])
         promises.require_states(self.mirror)
@@ -182,8 +183,9 @@ class Episode:
         self.check()
 
     def settled_at(self, sent: Sent) -> Any:
+        """Until when it may arrive and show: written by the deadline, then on its way as long as "not found" waits."""
         attempt = self.attempt(sent.operation, sent.number)
-        return attempt.settled_at if attempt is not None else None
+        return min(attempt.settled_at, attempt.passed_at + ON_ITS_WAY) if attempt is not None else None
 
     def attempt(self, operation: int, number: int) -> Attempt | None:
         return next((one for one in self.mirror.submits(operation) if one.number == number), None)

@@ -37,10 +37,11 @@ def expected(word: str, *facts: str) -> Expected:
 
 
 class Model:
-    """What is true at this moment, as far as the facts tell."""
+    """What is true at this moment, as far as the facts tell. `on_its_way`: how long a send may take to arrive."""
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: Mirror, on_its_way: timedelta) -> None:
         self.mirror = mirror
+        self.on_its_way = on_its_way
         self.now = mirror.at
 
     def state(self, operation: Operation) -> str:
@@ -154,7 +155,8 @@ class Model:
         if self._cancellation(operation.id) in CANCEL_IS_OPEN or submits[-1].lease_until >= self.now:
             return "InFlight"
         life: timedelta | None = capability.resend_life
-        return "passes" if life is not None and submits[0].passed_at + life > self.now else "OutcomeUnknown"
+        honoured = life is not None and submits[0].passed_at + life > self.now + self.on_its_way
+        return "passes" if honoured else "OutcomeUnknown"
 
     def _refusal(self, known: Sequence[Operation], run: int, word: str) -> list[str]:
         """A refusal is written down once for each run and reason, and counted."""

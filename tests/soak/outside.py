@@ -297,5 +297,5 @@ def settle_it(episode: Episode, a: int, b: int, c: int) -> Step | None:
 @move(7)
 def wait(episode: Episode, a: int, b: int, c: int) -> Step | None:
     """Time passes: an hour, some hours, a day."""
-    episode.travel(hours((1, 1, 2, 3, 3, 3, 5, 12, 24)[a % 9]))
+    episode.travel(hours((1, 1, 2, 3, 3, 3, 5, 16, 24)[a % 9]))
     return None

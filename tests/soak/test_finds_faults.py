@@ -22,6 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LIVES = 60  # at the most: the first violation ends it
 Break = Callable[[pytest.MonkeyPatch], None]
+_TO_THE_END = "op.resend_until > {now}"
 
 
 def _in_the_gate(old: str, new: str) -> Break:
@@ -87,7 +88,8 @@ FAULTS: dict[str, Break] = {
     "the gate does not ask which run is live": _in_the_gate("AND live_run = %(run)s", ""),
     "the gate asks nothing of the task": _in_the_gate("state = 'active' AND live_run = %(run)s", "1 = 1"),
     "the gate sends again while a lease is alive": _in_the_gate("op.lease_until < {now} AND", ""),
-    "the gate sends again when the key is no longer honoured": _in_the_gate("AND op.resend_until > {now}", ""),
+    "the gate sends again when the key is no longer honoured": _in_the_gate("AND op.resend_until > {arrives}", ""),
+    "the gate sends again to the very end of a key's life": _in_the_gate("op.resend_until > {arrives}", _TO_THE_END),
     "the gate sends again what is being cancelled": _in_the_gate("AND op.cancellation NOT IN", "OR op.key IN"),
     "the gate sends whatever was sent before": _in_the_gate("op.state IN ('prepared', 'not_sent', 'failed')", "1 = 1"),
     "the gate does not compare digests": _in_the_gate("op.digest = ", "op.digest <> '' OR op.digest = "),
