@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from agentstop import conf, connectors, database, descendants, settle
+from agentstop import conf, connectors, database, descendants, holding, settle
 from agentstop.models import Decision, Operation, Receipt, Run, Task
 from agentstop.models.facts import Decided
 from agentstop.providers.base import Cancel
@@ -35,7 +35,7 @@ def stop_tasks(tasks: Sequence[Task], cause: Decision, now: datetime) -> None:
     """Stop tasks that are marked with a decision about another one, each with a decision of its own."""
     using, ids = database.alias(), [task.pk for task in tasks]
     Run.objects.using(using).filter(task__in=ids, state=RunState.LIVE).update(state=RunState.STOPPED, ended_at=now)
-    Decision.objects.using(using).bulk_create(
+    stops = Decision.objects.using(using).bulk_create(
         Decision(
             task=task,
             run=task.live_run,
@@ -48,6 +48,7 @@ def stop_tasks(tasks: Sequence[Task], cause: Decision, now: datetime) -> None:
         )
         for task in tasks
     )
+    holding.hold({stop.task_id: stop for stop in stops}, now)
     Task.objects.using(using).filter(pk__in=ids).update(
         state=TaskState.STOPPED,
         state_since=now,

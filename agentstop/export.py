@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import Any
 
 from agentstop import database
-from agentstop.models import Attempt, Call, Decision, Operation, Receipt, Task
+from agentstop.models import Attempt, Call, Decision, Input, InputEvent, Operation, Receipt, Task
 
 COLUMNS = (
     "at",
@@ -38,7 +38,7 @@ def facts(task: Task, *, bodies: bool = True) -> list[dict[str, Any]]:
     `what`: the verb, claim or outcome; `how`: the effect of a decision, the source of a receipt.
     """
     keys = dict(Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "key"))
-    rows = [*_decisions(task), *_attempts(task), *_receipts(task, bodies), *_calls(task)]
+    rows = [*_decisions(task), *_attempts(task), *_receipts(task, bodies), *_calls(task), *_inputs(task, bodies)]
     for row in rows:
         row["key"] = keys.get(row["operation"], "")
     return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], row["fact"], row["id"]))]
@@ -78,6 +78,20 @@ def _calls(task: Task) -> Iterator[dict[str, Any]]:
         yield {
             "id": one.pk, "at": one.at, "fact": "call", "operation": one.operation_id, "run": one.run,
             "what": one.outcome, "text": one.error,
+        }  # fmt: skip
+
+
+def _inputs(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
+    """What people typed, and what became of it: `ref` is the input's id in both."""
+    for one in Input.objects.using(database.alias()).filter(task=task).select_related("by"):
+        yield {
+            "id": one.pk, "at": one.at, "fact": "input", "what": "added", "ref": one.pk,
+            "by": one.by.get_username() if one.by else "", "text": one.body if bodies else "",
+        }  # fmt: skip
+    for event in InputEvent.objects.using(database.alias()).filter(input__task=task).select_related("by"):
+        yield {
+            "id": event.pk, "at": event.at, "fact": "input", "what": event.became, "ref": event.input_id,
+            "run": event.run, "cause": event.decision_id, "by": event.by.get_username() if event.by else "",
         }  # fmt: skip
 
 

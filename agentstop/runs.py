@@ -23,6 +23,7 @@ from agentstop.outcomes import Classify, Outcome, any_value
 from agentstop.sending import in_domain
 from agentstop.states import RunState
 from agentstop.stop_signal import StopSignal, watch
+from agentstop.taking import TakesInputs
 from agentstop.waiting import auntil_resumed, until_resumed
 
 __all__ = ["Run", "abegin", "begin", "serve"]
@@ -34,7 +35,7 @@ TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(TakesInputs):
     """One execution of a task; the stored row is `models.Run`.
 
     As a `with` block it hears a stop at once and ends with the block: finished, halted by a refusal, or failed.

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Max
 
-from agentstop import bodies, closing, database, descendants, family, permissions, wake
+from agentstop import bodies, closing, database, descendants, family, holding, permissions, wake
 from agentstop.descendants import GoesOn
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Attempt, Decision, Operation, Run, Task
@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 NAMED = 100
 CODE = "code"  # who decided, where neither a person nor a policy is named
+HOLDING = ("", "finished")  # what is typed after a stop is the next run's input, and a repeated press does not hold it
 UNSENT = (OperationState.PREPARED, OperationState.NOT_SENT)
 
 
@@ -40,6 +41,7 @@ class StopReport:
     at: datetime
     open: tuple[int, ...]  # operations that have left and may still have their effect
     never_sent: tuple[int, ...]  # operations that were listed and will not be sent
+    held: tuple[int, ...] = ()  # inputs of the task that waited, and are sent only if a person releases them
     descendants: int = 0  # tasks that worked for it alone, and were stopped with it: those with this stop_decision
     goes_on: tuple[GoesOn, ...] = ()  # the first hundred that go on, each with the reason
 
@@ -121,12 +123,13 @@ def _commit(task_id: int, press: Press) -> StopReport:
         )
         if not why:
             _close(task, decision, now)
+        held = holding.hold({task_id: decision}, now) if why in HOLDING else []
         closed: list[int] = []
         if why != "newer_run":
             closed = closing.close_children(task, task.last_run, decision, now, cancel=press.cancel)
             if press.cancel:
                 closing.cancel_open_operations([task_id], decision, now)
-        report = _report(task, decision, why, closed)
+        report = _report(task, decision, why, closed, held)
         wake.notify_on_commit([task_id, *closed])
     wake.announce(task_id, *closed, over=True)
     return report
@@ -166,7 +169,7 @@ def _close(task: Task, decision: Decision, now: datetime) -> None:
     )
 
 
-def _report(task: Task, decision: Decision, why: str, closed: Sequence[int]) -> StopReport:
+def _report(task: Task, decision: Decision, why: str, closed: Sequence[int], held: Sequence[int]) -> StopReport:
     states = Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "state")
     return StopReport(
         task=task.pk,
@@ -177,6 +180,7 @@ def _report(task: Task, decision: Decision, why: str, closed: Sequence[int]) -> 
         open=_having(states, closing.OPEN),
         never_sent=_having(states, UNSENT),
         descendants=len(closed),
+        held=tuple(held),
         goes_on=tuple(islice(descendants.going_on([task.pk, *closed]), NAMED)),
     )
 

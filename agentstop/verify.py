@@ -14,7 +14,9 @@ from agentstop import database
 from agentstop.facts import facts_of
 from agentstop.folding import fold
 from agentstop.histories import DecisionFact, fold_runs, fold_task
-from agentstop.models import Decision, Operation, Run, Task
+from agentstop.holding import facts_of as input_facts_of
+from agentstop.input_states import fold_input
+from agentstop.models import Decision, Input, Operation, Run, Task
 from agentstop.models.facts import Effect
 
 BATCH = 500
@@ -24,7 +26,7 @@ BATCH = 500
 class Difference:
     """A stored value that the facts do not give."""
 
-    what: str  # "operation", "task" or "run"
+    what: str  # "operation", "task", "run" or "input"
     id: int
     column: str
     stored: str
@@ -38,12 +40,16 @@ def differences(task: int | None = None) -> Iterator[Difference]:
     """Every stored state that differs from what its facts say; nothing where all is well. Changes nothing."""
     operations = Operation.objects.using(database.alias())
     tasks = Task.objects.using(database.alias())
+    inputs = Input.objects.using(database.alias())
     if task is not None:
         operations, tasks = operations.filter(task=task), tasks.filter(pk=task)
+        inputs = inputs.filter(task=task)
     for ids in _batches(operations.all()):
         yield from _confirmed(_of_operations, Operation, ids)
     for ids in _batches(tasks.all()):
         yield from _confirmed(_of_tasks, Task, ids)
+    for ids in _batches(inputs.all()):
+        yield from _confirmed(_of_inputs, Input, ids)
 
 
 def counted(task: int | None = None) -> tuple[int, int]:
@@ -109,3 +115,11 @@ def _of_runs(tasks: Sequence[Task], decisions: dict[int, list[DecisionFact]]) ->
         folded = said[run.task_id].get(run.number)
         if run.state != folded:
             yield Difference("run", run.task_id, f"run {run.number}", run.state, str(folded))
+
+
+def _of_inputs(inputs: Sequence[Input]) -> Iterator[Difference]:
+    facts = input_facts_of([row.pk for row in inputs])
+    for row in inputs:
+        waits = fold_input(facts[row.pk], None).waits
+        if row.waits != waits:
+            yield Difference("input", row.pk, "waits", str(row.waits), str(waits))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.db import models
 from django.db.models import F
 
-from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Receipt, Run, Task
+from agentstop.models import Attempt, Call, ContextEntry, Decision, Input, InputEvent, Operation, Receipt, Run, Task
 
 OF_A_TASK: dict[type[models.Model], str] = {
     Task: "pk",
@@ -18,6 +18,8 @@ OF_A_TASK: dict[type[models.Model], str] = {
     Attempt: "operation__task",
     Receipt: "operation__task",
     Call: "operation__task",
+    Input: "task",
+    InputEvent: "input__task",
 }
 
 

@@ -28,6 +28,9 @@ class Decided(StrEnum):
     COMPENSATE = "compensate"
     SETTLE = "settle"
     FREEZE = "freeze"
+    ADD = "add"  # input that a person typed; these three are recorded only where they are denied
+    RELEASE = "release"
+    WITHDRAW = "withdraw"
     LOOK_UP = "look_up"
     RESTORE = "restore"  # a backup: run numbers go on behind those that it does not know of
     REFUSE = "refuse"  # the gate's own: nothing was sent
