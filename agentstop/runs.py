@@ -17,7 +17,9 @@ from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.carry import Manner, OnStop, Tool
 from agentstop.dispatched import Dispatched
+from agentstop.ending import Ending
 from agentstop.exceptions import BadToken, Finished, Paused, Stale, Stopped, Superseded
+from agentstop.inheritance import Inherits
 from agentstop.models import ContextEntry, Task
 from agentstop.outcomes import Classify, Outcome, any_value
 from agentstop.sending import in_domain
@@ -35,7 +37,7 @@ TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 
 
 @dataclass(frozen=True, slots=True)
-class Run(TakesInputs):
+class Run(TakesInputs, Inherits):
     """One execution of a task; the stored row is `models.Run`.
 
     As a `with` block it hears a stop at once and ends with the block: finished, halted by a refusal, or failed.
@@ -219,6 +221,16 @@ class Run(TakesInputs):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await in_domain(self.__exit__, kind, error, trace)
+
+    def ending(
+        self, *, on_finish: Callable[[Run], Any] | None = None, on_stop: Callable[[Run], Any] | None = None
+    ) -> Ending[Run]:
+        """This run's block with code of your own after it: `on_finish` if the run has finished, `on_stop` if stopped.
+
+        Decided by what was committed, so never both and never the wrong one; neither after a failure, nor where a newer
+        run has taken over. They are called with the run, for each block; coroutine functions in `async with` alone.
+        """
+        return Ending(self, on_finish, on_stop)
 
     def _request(self, action: str, args: Mapping[str, Any] | None, options: requests.Options) -> requests.Request:
         return requests.make(self.task_id, self.number, action, args, options)
