@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,12 @@ HANG_GUARD = 60.0  # seconds after which a test that waits for another thread or
 THREADS = 48
 
 InThread = Callable[..., Future[Any]]
+
+
+def pytest_configure() -> None:
+    # A shell starts what it runs in the background with Ctrl-C ignored; what the tests start would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,7 +20,8 @@ FEWEST = 10_000  # states: a scene with less has lost most of what it should loo
 @pytest.fixture(scope="module")
 def explored(request: pytest.FixtureRequest) -> Iterator[Mapping[Scene, Future[Found]]]:
     """The scenes of the selected tests, as many at once as there are processors in the smallest machine."""
-    asked = [item.callspec.params["scene"] for item in request.session.items if hasattr(item, "callspec")]
+    given = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    asked = [params["scene"] for params in given if isinstance(params.get("scene"), Scene)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {scene: pool.submit(explore, scene) for scene in asked}
         pool.shutdown(cancel_futures=True)
