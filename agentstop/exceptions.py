@@ -6,6 +6,7 @@ __all__ = [
     "AgentStopError",
     "AlreadyDone",
     "BadToken",
+    "ChildStopped",
     "ConnectorNotConfigured",
     "Denied",
     "Finished",
@@ -86,6 +87,13 @@ class KeyReused(Refused):
     """The key names an operation that was asked for with other identifying arguments."""
 
     reason = "key_reused"
+
+
+class ChildStopped(Refused):
+    """A child was stopped by itself: this run does without it, and does not spawn it again under the same key."""
+
+    reason = "child_stopped"
+    child: int | None = None  # the task that was stopped
 
 
 class PassExpired(AgentStopError):

@@ -1,9 +1,10 @@
-"""How runs begin and end, under the family's and the task's lock; at most one run of a task is live."""
+"""How runs begin, under the family's and the task's lock; at most one run of a task is live."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
@@ -11,14 +12,22 @@ from django.db import models
 
 from agentstop import bodies, closing, database, family, permissions, spawning, wake
 from agentstop.exceptions import Paused, Refused, Stopped, TaskNotFound
+from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.pause import hold_with
 from agentstop.spawning import Served
 from agentstop.states import RunState, TaskState
-from agentstop.stop_signal import reason_over
 
-SIGN_OF_LIFE = timedelta(seconds=5)  # a check is written down so often at the most
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What begin has done: the run, and the tasks that were stopped since they worked for the run before it."""
+
+    task: int
+    number: int
+    closed: tuple[int, ...] = ()
+    new: bool = True  # False: the run was there, and has finished
 
 
 def begin(
@@ -30,15 +39,17 @@ def begin(
     serves: Sequence[Served] = (),
     detached: bool = False,
     keep: Sequence[int] = (),
+    key: str = "",
 ) -> tuple[int, int]:
-    """The task's id and the new run's number."""
+    """The task's id and the run's number: a new one, but for a spawn key whose child has finished."""
     if isinstance(task, str):
         if keep:
             raise ValueError("keep names children of the run that is superseded: a new task has none.")
-        found = _begin_new(bodies.one_line(task, "title"), owner, subject, by, serves, detached)
+        spawning.check_key(key, serves)
+        found = _begin_new(bodies.one_line(task, "title"), owner, subject, by, serves, detached, key)
     else:
-        if owner is not None or subject is not None or detached:
-            raise ValueError("owner, subject and detached belong to a new task: pass a title, or leave them out.")
+        if owner is not None or subject is not None or detached or key:
+            raise ValueError("owner, subject, detached and key belong to a new task: pass a title, or leave them out.")
         found = _begin_old(task if isinstance(task, int) else task.pk, by, serves, keep)
     if isinstance(found, Refused):
         raise found
@@ -65,26 +76,66 @@ def create(title: str, *, owner: Any = None, subject: models.Model | None = None
 
 @database.retried
 def _begin_new(
-    title: str, owner: Any, subject: models.Model | None, by: Any, serves: Sequence[Served], detached: bool
+    title: str, owner: Any, subject: models.Model | None, by: Any, serves: Sequence[Served], detached: bool, key: str
 ) -> tuple[int, int] | Refused:
     with database.durable():
         parents = spawning.locked_parents(serves)
         if parents and owner is None:
             owner = next(iter(parents.values())).owner
         spawning.require_same_owner(owner.pk if owner is not None else None, parents)
-        now = database.now()
-        root = family.merged(list(parents.values())) if parents else family.found().pk
-        task = _create(title, owner, subject, now, root, detached=detached)
-        spawning.link(task, serves)
-        if parents and not spawning.is_held(serves, parents):
-            refusal = spawning.bear_stopped(task, parents.values(), now)
-            return refusal
-        number = _open(task, by, now)
-        live = [parents[run.task_id] for run in serves if parents[run.task_id].live_run == run.number]
-        if live and all(parent.state == TaskState.PAUSED for parent in live):
-            hold_with(task, live, now)
-    wake.announce(task.pk)
-    return task.pk, number
+        child = spawning.spawned(serves, key)
+        if child is not None:
+            found = _spawn_again(child, by, serves, parents, detached)
+        else:
+            found = _bear(title, owner, subject, by, serves, parents, detached, key)
+    return _told(found)
+
+
+def _bear(
+    title: str,
+    owner: Any,
+    subject: models.Model | None,
+    by: Any,
+    serves: Sequence[Served],
+    parents: Mapping[int, Task],
+    detached: bool,
+    key: str,
+) -> Begun | Refused:
+    now = database.now()
+    root = family.merged(list(parents.values())) if parents else family.found().pk
+    task = _create(title, owner, subject, now, root, detached=detached)
+    spawning.link(task, serves, key)
+    if parents and not spawning.is_held(serves, parents):
+        return spawning.bear_stopped(task, parents.values(), now)
+    number = _open(task, by, now)
+    live = [parents[run.task_id] for run in serves if parents[run.task_id].live_run == run.number]
+    if live and all(parent.state == TaskState.PAUSED for parent in live):
+        hold_with(task, live, now)
+    return Begun(task.pk, number)
+
+
+def _spawn_again(
+    child_id: int, by: Any, serves: Sequence[Served], parents: Mapping[int, Task], detached: bool
+) -> Begun | Refused:
+    """The child that the key names: as it is where it has finished, in a new run where it has not."""
+    child = family.locked_tasks([child_id])[child_id]
+    spawning.require_as_before(child, detached)
+    if not spawning.is_held(serves, parents):
+        return _refused(child, spawning.over(child, "spawned"), database.now())
+    if spawning.pressed(child):
+        return _refused(child, spawning.stopped_alone(child), database.now())
+    if spawning.has_finished(child):
+        return Begun(child.pk, child.last_run, new=False)
+    return _begin_locked(child, by, serves, {**parents, child_id: child}, ())
+
+
+def _told(found: Begun | Refused) -> tuple[int, int] | Refused:
+    """After the commit: whoever waits for these tasks hears of it."""
+    if isinstance(found, Refused):
+        return found
+    if found.new:
+        wake.announce(found.task, *found.closed, over=found.number > 1)
+    return found.task, found.number
 
 
 def _create(
@@ -110,22 +161,32 @@ def _begin_again(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence
         task = tasks.get(task_id)
         if task is None:
             raise TaskNotFound(f"There is no task {task_id}. No run was begun.")
-        now = database.now()
-        refusal = _may_begin(task, by, serves, tasks)
-        if refusal is not None:
-            _decide(task, Decided.START, now, effect=Effect.DENIED, detail={"why": refusal.reason})
-            return refusal
-        if serves:
-            family.merged(list(tasks.values()))
-            spawning.link(task, serves)
-        superseded = task.live_run
-        runs = Run.objects.using(database.alias()).filter(task=task, state=RunState.LIVE)
-        runs.update(state=RunState.SUPERSEDED, ended_at=now)
-        number = _open(task, by, now)
-        closed = _leave_behind(task, superseded, number, keep, now)
-        wake.notify_on_commit([task_id, *closed])
-    wake.announce(task_id, *closed, over=True)
-    return task_id, number
+        found = _begin_locked(task, by, serves, tasks, keep)
+    return _told(found)
+
+
+def _begin_locked(
+    task: Task, by: Any, serves: Sequence[Served], tasks: Mapping[int, Task], keep: Sequence[int]
+) -> Begun | Refused:
+    now = database.now()
+    refusal = _may_begin(task, by, serves, tasks)
+    if refusal is not None:
+        return _refused(task, refusal, now)
+    if serves:
+        family.merged(list(tasks.values()))
+        spawning.link(task, serves)
+    superseded = task.live_run
+    runs = Run.objects.using(database.alias()).filter(task=task, state=RunState.LIVE)
+    runs.update(state=RunState.SUPERSEDED, ended_at=now)
+    number = _open(task, by, now)
+    closed = _leave_behind(task, superseded, number, keep, now)
+    wake.notify_on_commit([task.pk, *closed])
+    return Begun(task.pk, number, tuple(closed))
+
+
+def _refused(task: Task, refusal: Refused, now: datetime) -> Refused:
+    decide(task, Decided.START, now, effect=Effect.DENIED, detail={"why": refusal.reason})
+    return refusal
 
 
 def _may_begin(task: Task, by: Any, serves: Sequence[Served], parents: Mapping[int, Task]) -> Refused | None:
@@ -137,7 +198,7 @@ def _may_begin(task: Task, by: Any, serves: Sequence[Served], parents: Mapping[i
     if task.state == TaskState.STOPPED and not spawning.adoptable(task, serves, parents):
         return Stopped(f"Task {task.pk} was stopped. Only a person may begin a new run: pass by=user.")
     if serves and not spawning.is_held(serves, parents):
-        return Stopped(f"Task {task.pk} was not begun again: no run that it would serve is live any more.")
+        return spawning.over(task, "begun")
     return None
 
 
@@ -159,89 +220,5 @@ def _open(task: Task, by: Any, now: datetime) -> int:
     task.stopped_at, task.stopped_by, task.stop_reason, task.stop_decision = None, None, "", None
     task.save(using=database.alias())
     Run.objects.using(database.alias()).create(task=task, number=number, begun_by=by, began_at=now, seen_at=now)
-    _decide(task, Decided.START, now, run=number, by=by)
+    decide(task, Decided.START, now, run=number, by=by)
     return number
-
-
-def check(task_id: int, number: int) -> None:
-    """Raise the reason why the run may not go on; where it may, note the agent's sign of life."""
-    task = Task.objects.using(database.alias()).filter(pk=task_id).first()
-    if task is None:
-        raise TaskNotFound(f"There is no task {task_id}.")
-    now = database.now()
-    runs = Run.objects.using(database.alias()).filter(task_id=task_id, number=number)
-    runs.filter(seen_at__lt=now - SIGN_OF_LIFE).update(seen_at=now)
-    over = reason_over(task.state, task.live_run, task.last_run, number)
-    if over is not None:
-        raise over(f"Run {number} of task {task_id} is over ({over.reason}): go no further.")
-    if task.state == TaskState.PAUSED:
-        raise Paused(f"Task {task_id} is paused. Ask again after it was resumed.")
-
-
-def end(task_id: int, number: int, state: RunState, error: str = "") -> bool:
-    """The agent says that its run has ended; False where the run was over before, which is noted."""
-    ended = _end(task_id, number, state, bodies.reason(error))
-    wake.announce(task_id, over=True)
-    return ended
-
-
-@database.retried
-def _end(task_id: int, number: int, state: RunState, error: str) -> bool:
-    with database.durable():
-        task = family.locked_task(task_id)
-        if task is None:
-            raise TaskNotFound(f"There is no task {task_id}. Nothing was ended.")
-        now = database.now()
-        live = task.live_run == number
-        _halt(task, number, now, error)
-        if live:
-            Run.objects.using(database.alias()).filter(task=task, number=number).update(state=state, ended_at=now)
-            task.state, task.state_since, task.live_run = TaskState.FINISHED, now, None
-            task.save(using=database.alias(), update_fields=["state", "state_since", "live_run"])
-        verb = Decided.FAIL if state is RunState.FAILED else Decided.FINISH
-        _decide(task, verb, now, run=number, effect=Effect.APPLIED if live else Effect.NOTED, reason=error)
-        wake.notify_on_commit([task_id])
-    return live
-
-
-@database.retried
-def halted(task_id: int, number: int) -> None:
-    """The agent's process says that it has taken notice of the end of its run."""
-    with database.durable():
-        task = family.locked_task(task_id)
-        if task is None:
-            raise TaskNotFound(f"There is no task {task_id}.")
-        _halt(task, number, database.now(), "")
-    wake.announce(task_id)
-
-
-def _halt(task: Task, number: int, now: datetime, error: str) -> None:
-    """The first word counts: a process that ends twice has ended once."""
-    runs = Run.objects.using(database.alias()).filter(task=task, number=number)
-    runs.filter(halted_at__isnull=True).update(halted_at=now, seen_at=now)
-    if error:
-        runs.filter(error="").update(error=error)
-
-
-def _decide(
-    task: Task,
-    verb: Decided,
-    now: datetime,
-    *,
-    run: int | None = None,
-    by: Any = None,
-    effect: Effect = Effect.APPLIED,
-    reason: str = "",
-    detail: dict[str, Any] | None = None,
-) -> None:
-    Decision.objects.using(database.alias()).create(
-        task=task,
-        run=run if run is not None else task.live_run,
-        verb=verb,
-        effect=effect,
-        by=by,
-        policy="" if by is not None else "agent",
-        reason=reason,
-        detail=detail or {},
-        at=now,
-    )

@@ -12,10 +12,11 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from django.core import signing
 from django.db import models
 
-from agentstop import calls, database, lifecycle, refusals, spawning
+from agentstop import calls, database, lifecycle, liveness, refusals, spawning
 from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.carry import Manner, OnStop, Tool
+from agentstop.children import WaitsForChildren
 from agentstop.dispatched import Dispatched
 from agentstop.ending import Ending
 from agentstop.exceptions import BadToken, Finished, Paused, Stale, Stopped, Superseded
@@ -37,7 +38,7 @@ TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 
 
 @dataclass(frozen=True, slots=True)
-class Run(TakesInputs, Inherits):
+class Run(TakesInputs, Inherits, WaitsForChildren):
     """One execution of a task; the stored row is `models.Run`.
 
     As a `with` block it hears a stop at once and ends with the block: finished, halted by a refusal, or failed.
@@ -72,7 +73,7 @@ class Run(TakesInputs, Inherits):
         """
         while True:
             try:
-                return lifecycle.check(self.task_id, self.number)
+                return liveness.check(self.task_id, self.number)
             except Paused:
                 if not wait:
                     raise
@@ -82,7 +83,7 @@ class Run(TakesInputs, Inherits):
         """As `check`."""
         while True:
             try:
-                return await in_domain(lifecycle.check, self.task_id, self.number)
+                return await in_domain(liveness.check, self.task_id, self.number)
             except Paused:
                 if not wait:
                     raise
@@ -175,11 +176,11 @@ class Run(TakesInputs, Inherits):
 
     def finish(self) -> bool:
         """The run has reached its end. False where it was over before: that is noted, and changes nothing."""
-        return lifecycle.end(self.task_id, self.number, RunState.FINISHED)
+        return liveness.end(self.task_id, self.number, RunState.FINISHED)
 
     def fail(self, error: object = "") -> bool:
         """The run has ended by a fault of its own. False where it was over before."""
-        return lifecycle.end(self.task_id, self.number, RunState.FAILED, str(error))
+        return liveness.end(self.task_id, self.number, RunState.FAILED, str(error))
 
     async def afinish(self) -> bool:
         """As `finish`."""
@@ -191,7 +192,7 @@ class Run(TakesInputs, Inherits):
 
     def halted(self) -> None:
         """The agent's process has taken notice that the run is over, and goes no further."""
-        lifecycle.halted(self.task_id, self.number)
+        liveness.halted(self.task_id, self.number)
 
     @property
     def stop_signal(self) -> StopSignal:
@@ -251,6 +252,7 @@ class Beginning(TypedDict, total=False):
     serves: Sequence[Run]  # the runs that it works for: it goes on while one of them is live
     detached: bool  # it serves them, and goes on without them
     keep: Sequence[int]  # the children of the superseded run, by task id, that the new run keeps
+    key: str  # of a new task that serves one run: in that run it names this child, however often it is spawned
 
 
 def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
@@ -258,6 +260,9 @@ def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
 
     With the old run ends what works for it alone. Raises Stopped where the task was stopped and no person begins it, or
     where no run that it would serve is live: then the task is there, born stopped.
+
+    `key`: spawned under the same key in the same run, it is the same child. One that has not finished begins a new run;
+    one that has is answered as it is, its run over; one that was stopped by itself raises ChildStopped.
     """
     found = lifecycle.begin(
         task,
@@ -267,6 +272,7 @@ def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
         serves=options.get("serves", ()),
         detached=options.get("detached", False),
         keep=options.get("keep", ()),
+        key=options.get("key", ""),
     )
     return Run(*found)
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from agentstop import closing, database, family
-from agentstop.exceptions import Denied, Refused, Stopped, TaskNotFound
-from agentstop.models import Decision, ServingLink, Task
-from agentstop.models.facts import Decided
-from agentstop.states import TaskState
+from django.db.models import Q, QuerySet
+
+from agentstop import bodies, closing, database, family
+from agentstop.exceptions import ChildStopped, Denied, Refused, Stopped, TaskNotFound
+from agentstop.models import Decision, Run, ServingLink, Task
+from agentstop.models.facts import Decided, Effect
+from agentstop.states import RunState, TaskState
 
 
 class Served(Protocol):
@@ -50,12 +52,66 @@ def is_held(serves: Iterable[Served], parents: Mapping[int, Task]) -> bool:
     return any(parents[run.task_id].live_run == run.number for run in serves)
 
 
-def link(child: Task, serves: Iterable[Served]) -> None:
-    """Write down that the child serves these runs; what is there already stays."""
+def link(child: Task, serves: Iterable[Served], key: str = "") -> None:
+    """Write down that the child serves these runs; what is there already stays. `key`: of a child that is new."""
     ServingLink.objects.using(database.alias()).bulk_create(
-        [ServingLink(child=child, parent_id=run.task_id, parent_run=run.number) for run in serves],
-        ignore_conflicts=True,
+        [ServingLink(child=child, parent_id=run.task_id, parent_run=run.number, key=key) for run in serves],
+        ignore_conflicts=not key,
     )
+
+
+def check_key(key: str, serves: Sequence[Served]) -> None:
+    """ValueError where a spawn key is not one line of text, or does not belong to one run."""
+    if not key:
+        return
+    bodies.one_line(key, "key")
+    if len(serves) != 1:
+        raise ValueError(
+            f"A spawn key names a child within one run, not {len(serves)}: pass serves=[run], and add other runs that "
+            "it works for by serve(task, run)."
+        )
+
+
+def spawned(serves: Sequence[Served], key: str) -> int | None:
+    """The task that this run has spawned under the key. The family's lock is held."""
+    if not key:
+        return None
+    run = serves[0]
+    links = ServingLink.objects.using(database.alias()).filter(parent=run.task_id, parent_run=run.number, key=key)
+    return links.values_list("child", flat=True).first()
+
+
+def require_as_before(child: Task, detached: bool) -> None:
+    """What a key names is attached or detached for good: how it ends must not depend on who asked last."""
+    if child.detached != detached:
+        raise ValueError(
+            f"Task {child.pk} was spawned under this key with detached={child.detached}. Pass the same, or another key."
+        )
+
+
+def has_finished(child: Task) -> bool:
+    """Whether its last run has reached its end, and not failed."""
+    runs = Run.objects.using(database.alias()).filter(task=child, number=child.last_run, state=RunState.FINISHED)
+    return child.state == TaskState.FINISHED and runs.exists()
+
+
+def pressed(child: Task) -> bool:
+    """Whether it is stopped by a press of its own, by whomever, and not with those that it worked for."""
+    return child.state == TaskState.STOPPED and _own_stops(child).exists()
+
+
+def stopped_alone(child: Task) -> ChildStopped:
+    error = ChildStopped(
+        f"Task {child.pk} was stopped by itself: it may not be spawned again under the same key in that run. Go on "
+        "without it; a person may begin a new run of it."
+    )
+    error.child = child.pk
+    return error
+
+
+def over(child: Task, what: str) -> Stopped:
+    """Why a child is not begun for runs that are all over."""
+    return Stopped(f"Task {child.pk} was not {what} again: no run that it would serve is live any more.")
 
 
 def bear_stopped(child: Task, parents: Iterable[Task], now: datetime) -> Stopped:
@@ -97,24 +153,27 @@ def kept(children: Sequence[int], task: Task, superseded: int | None, number: in
     links = ServingLink.objects.using(database.alias()).filter(
         parent=task, parent_run=superseded or 0, child__in=children
     )
-    found = set(links.values_list("child", flat=True))
-    for stranger in set(children) - found:
+    found = dict(links.values_list("child", "key"))
+    for stranger in set(children) - found.keys():
         raise ValueError(f"keep names task {stranger}, which does not serve run {superseded} of task {task.pk}.")
     ServingLink.objects.using(database.alias()).bulk_create(
-        [ServingLink(child_id=child, parent=task, parent_run=number) for child in sorted(found)], ignore_conflicts=True
+        [ServingLink(child_id=child, parent=task, parent_run=number, key=found[child]) for child in sorted(found)],
+        ignore_conflicts=True,
     )
 
 
 def adoptable(child: Task, serves: Sequence[Served], parents: Mapping[int, Task]) -> bool:
     """Whether a live run may begin this stopped child again: it was stopped with others, not by a press of its own."""
-    own_press = (
-        Decision.objects.using(database.alias())
-        .filter(task=child, verb=Decided.STOP, operation__isnull=True)
-        .exclude(policy=closing.FAMILY)
-    )
-    last_start = Decision.objects.using(database.alias()).filter(task=child, verb=Decided.START, run=child.last_run)
-    since = last_start.order_by("-pk").values_list("pk", flat=True).first() or 0
     served_before = ServingLink.objects.using(database.alias()).filter(
         child=child, parent__in=[run.task_id for run in serves]
     )
-    return is_held(serves, parents) and served_before.exists() and not own_press.filter(pk__gt=since).exists()
+    return is_held(serves, parents) and served_before.exists() and not _own_stops(child).exists()
+
+
+def _own_stops(child: Task) -> QuerySet[Decision]:
+    """The stops since its last run began that were decided about itself, also those that came after another."""
+    decisions = Decision.objects.using(database.alias()).filter(task=child, operation__isnull=True)
+    last_start = decisions.filter(verb=Decided.START, run=child.last_run, effect=Effect.APPLIED)
+    since = last_start.order_by("-pk").values_list("pk", flat=True).first() or 0
+    stops = decisions.filter(verb=Decided.STOP, pk__gt=since).exclude(policy=closing.FAMILY)
+    return stops.filter(Q(effect=Effect.APPLIED) | Q(effect=Effect.NOTED, detail__why="already_stopped"))

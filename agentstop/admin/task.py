@@ -161,10 +161,10 @@ class RunAdmin(ReadOnlyAdmin):
 @admin.register(ServingLink)
 class ServingLinkAdmin(ReadOnlyAdmin):
     to_task = ("child",)
-    list_display = ("id", "child_link", "parent_link", "parent_run")
+    list_display = ("id", "child_link", "parent_link", "parent_run", "key")
     list_select_related = ("child", "parent")
-    search_fields = ("child__title", "parent__title", "=child__id", "=parent__id")
-    fields = ("child", "parent", "parent_run")
+    search_fields = ("child__title", "parent__title", "=child__id", "=parent__id", "=key")
+    fields = ("child", "parent", "parent_run", "key")
 
     @admin.display(description=_("child"), ordering="child")
     def child_link(self, link: ServingLink) -> SafeString | str:

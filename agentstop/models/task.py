@@ -117,12 +117,16 @@ class ServingLink(models.Model):
     child = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="serves")
     parent = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="served_by")
     parent_run = models.PositiveIntegerField()
+    key = models.CharField(max_length=255, blank=True)  # the spawn key: in this run it names this child
 
     class Meta:
         default_permissions = ("view",)
         indexes = [models.Index(fields=["parent", "parent_run"], name="agentstop_link_parent")]
         constraints = [
             models.UniqueConstraint(fields=["child", "parent", "parent_run"], name="agentstop_link_once"),
+            models.UniqueConstraint(
+                fields=["parent", "parent_run", "key"], condition=~Q(key=""), name="agentstop_link_one_child_a_key"
+            ),
             models.CheckConstraint(condition=~Q(child=F("parent")), name="agentstop_link_not_to_itself"),
         ]
 

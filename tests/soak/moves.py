@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agentstop import admission, gate, heartbeat, lifecycle, request, settle
+from agentstop import admission, gate, heartbeat, lifecycle, liveness, request, settle
 from agentstop.models import Operation as OperationRow
 from agentstop.models import Task as TaskRow
 from agentstop.passes import Pass
@@ -96,7 +96,7 @@ def check(episode: Episode, a: int, b: int, c: int) -> Step | None:
     run = run_of(task, b)
 
     def act() -> str:
-        lifecycle.check(task.id, run)
+        liveness.check(task.id, run)
         return "goes on"
 
     return Step(f"check run {run} of task {task.id}", act, episode.model.check(task.id, run))
@@ -111,7 +111,7 @@ def end(episode: Episode, a: int, b: int, c: int) -> Step | None:
     verb = "finish" if c % 2 else "fail"
 
     def act() -> str:
-        return str(lifecycle.end(task.id, run, state, "" if c % 2 else "it broke"))
+        return str(liveness.end(task.id, run, state, "" if c % 2 else "it broke"))
 
     return Step(f"{verb} run {run} of task {task.id}", act, episode.model.end(task.id, run, verb))
 
@@ -124,7 +124,7 @@ def halted(episode: Episode, a: int, b: int, c: int) -> Step | None:
     run = run_of(task, b)
 
     def act() -> str:
-        lifecycle.halted(task.id, run)
+        liveness.halted(task.id, run)
         return "noted"
 
     return Step(f"run {run} of task {task.id} says that it has halted", act, expected("noted"))

@@ -1,0 +1,100 @@
+"""What a run's process tells: that it is alive, that it has ended, that it goes no further."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentstop import bodies, database, family, wake
+from agentstop.exceptions import Paused, TaskNotFound
+from agentstop.models import Decision, Run, Task
+from agentstop.models.facts import Decided, Effect
+from agentstop.states import RunState, TaskState
+from agentstop.stop_signal import reason_over
+
+SIGN_OF_LIFE = timedelta(seconds=5)  # a check is written down so often at the most
+
+
+def check(task_id: int, number: int) -> None:
+    """Raise the reason why the run may not go on; where it may, note the agent's sign of life."""
+    task = Task.objects.using(database.alias()).filter(pk=task_id).first()
+    if task is None:
+        raise TaskNotFound(f"There is no task {task_id}.")
+    now = database.now()
+    runs = Run.objects.using(database.alias()).filter(task_id=task_id, number=number)
+    runs.filter(seen_at__lt=now - SIGN_OF_LIFE).update(seen_at=now)
+    over = reason_over(task.state, task.live_run, task.last_run, number)
+    if over is not None:
+        raise over(f"Run {number} of task {task_id} is over ({over.reason}): go no further.")
+    if task.state == TaskState.PAUSED:
+        raise Paused(f"Task {task_id} is paused. Ask again after it was resumed.")
+
+
+def end(task_id: int, number: int, state: RunState, error: str = "") -> bool:
+    """The agent says that its run has ended; False where the run was over before, which is noted."""
+    ended = _end(task_id, number, state, bodies.reason(error))
+    wake.announce(task_id, over=True)
+    return ended
+
+
+@database.retried
+def _end(task_id: int, number: int, state: RunState, error: str) -> bool:
+    with database.durable():
+        task = family.locked_task(task_id)
+        if task is None:
+            raise TaskNotFound(f"There is no task {task_id}. Nothing was ended.")
+        now = database.now()
+        live = task.live_run == number
+        _halt(task, number, now, error)
+        if live:
+            Run.objects.using(database.alias()).filter(task=task, number=number).update(state=state, ended_at=now)
+            task.state, task.state_since, task.live_run = TaskState.FINISHED, now, None
+            task.save(using=database.alias(), update_fields=["state", "state_since", "live_run"])
+        verb = Decided.FAIL if state is RunState.FAILED else Decided.FINISH
+        decide(task, verb, now, run=number, effect=Effect.APPLIED if live else Effect.NOTED, reason=error)
+        wake.notify_on_commit([task_id])
+    return live
+
+
+@database.retried
+def halted(task_id: int, number: int) -> None:
+    """The agent's process says that it has taken notice of the end of its run."""
+    with database.durable():
+        task = family.locked_task(task_id)
+        if task is None:
+            raise TaskNotFound(f"There is no task {task_id}.")
+        _halt(task, number, database.now(), "")
+    wake.announce(task_id)
+
+
+def _halt(task: Task, number: int, now: datetime, error: str) -> None:
+    """The first word counts: a process that ends twice has ended once."""
+    runs = Run.objects.using(database.alias()).filter(task=task, number=number)
+    runs.filter(halted_at__isnull=True).update(halted_at=now, seen_at=now)
+    if error:
+        runs.filter(error="").update(error=error)
+
+
+def decide(
+    task: Task,
+    verb: Decided,
+    now: datetime,
+    *,
+    run: int | None = None,
+    by: Any = None,
+    effect: Effect = Effect.APPLIED,
+    reason: str = "",
+    detail: dict[str, Any] | None = None,
+) -> None:
+    """Record what the agent or a person has decided about a task, within the caller's transaction."""
+    Decision.objects.using(database.alias()).create(
+        task=task,
+        run=run if run is not None else task.live_run,
+        verb=verb,
+        effect=effect,
+        by=by,
+        policy="" if by is not None else "agent",
+        reason=reason,
+        detail=detail or {},
+        at=now,
+    )
