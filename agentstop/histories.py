@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate, islice
 
 from agentstop.states import RunState, TaskState
 
@@ -30,10 +32,12 @@ class FoldedTask:
 
 def fold_task(decisions: Iterable[DecisionFact]) -> FoldedTask:
     """The task after these decisions, which were made one after the other under its lock."""
-    folded = FoldedTask()
-    for decision in decisions:
-        folded = _after(folded, decision)
-    return folded
+    return reduce(_after, decisions, FoldedTask())
+
+
+def fold_each(decisions: Iterable[DecisionFact]) -> Iterator[FoldedTask]:
+    """The task after each of them."""
+    return islice(accumulate(decisions, _after, initial=FoldedTask()), 1, None)
 
 
 def _after(task: FoldedTask, decision: DecisionFact) -> FoldedTask:

@@ -32,6 +32,14 @@ class Kind(StrEnum):
     ENDED = "ended"
 
 
+class Extent(StrEnum):
+    """What is drawn besides the marks of facts."""
+
+    UNDER_WAY = "under_way"
+    UNSURE = "unsure"
+    DISPATCH = "dispatch"
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One thing that happened. A repeated one is told once, with how often and when last."""
@@ -85,6 +93,7 @@ class Story:
     now: datetime
     operations: tuple[Row, ...] = ()
     children: tuple[Row, ...] = ()
+    more_children: int = 0  # that have no row
     runs: tuple[Span, ...] = ()
     pauses: tuple[Span, ...] = ()
 
@@ -99,8 +108,8 @@ class Story:
     @property
     def goes_on(self) -> bool:
         """Whether anything of it has no end yet."""
-        stretches = [stretch for row in self.rows for stretch in row.stretches]
-        return any(each.end is None for each in (*self.runs, *self.pauses, *stretches))
+        ends = [span.end for span in (*self.runs, *self.pauses)]
+        return None in ends or any(stretch.end is None for row in self.rows for stretch in row.stretches)
 
     @property
     def end(self) -> datetime:

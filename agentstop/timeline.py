@@ -14,7 +14,8 @@ from datetime import datetime, tzinfo
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from agentstop.story import Fact, Kind, Row, Span, Story
+from agentstop.shapes import SHAPES
+from agentstop.story import Extent, Fact, Kind, Row, Span, Story
 from agentstop.timescale import Break, Scale, Tick, scale, spread
 
 WIDTH = 1200.0
@@ -29,6 +30,8 @@ RADIUS = 5.0  # of a mark
 LETTER = 6.4  # width of a letter of a flag or band, at the most
 TIME = 16  # letters of the time in a flag
 WORDS = 60  # letters of a flag
+NAMES, NAME = 38, 22  # columns before the time: of name and detail, of a name that has a detail
+OUTCOME = 31  # columns behind it
 LEGEND, COLUMN = 22.0, 236.0  # of an entry of the legend
 
 
@@ -36,6 +39,10 @@ LEGEND, COLUMN = 22.0, 236.0  # of an entry of the legend
 class Mark:
     x: float
     fact: Fact
+
+    @property
+    def shape(self) -> str:
+        return SHAPES[self.fact.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,19 @@ class Lane:
     marks: tuple[Mark, ...]
     bars: tuple[Bar, ...]
     dispatches: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        return fitted(self.row.name, NAME if self.row.detail else NAMES)
+
+    @property
+    def detail(self) -> str:
+        """As much of it as there is room for behind the name."""
+        return fitted(self.row.detail, NAMES - 1 - min(NAME, len(self.name)))
+
+    @property
+    def outcome(self) -> str:
+        return fitted(self.row.outcome, OUTCOME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +104,12 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A kind of mark in the legend."""
+    """An entry of the legend; `shape` is empty for what is no mark."""
 
     x: float
     y: float
-    kind: Kind
+    kind: Kind | Extent
+    shape: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +122,8 @@ class Picture:
     right: float
     top: float
     bottom: float
-    names_y: float  # of runs and pauses
+    runs_y: float  # of the runs' names
+    pauses_y: float
     lane: float
     lanes: tuple[Lane, ...]
     runs: tuple[Band, ...]
@@ -111,31 +133,53 @@ class Picture:
     breaks: tuple[Break, ...]
     samples: tuple[Sample, ...]
 
+    @property
+    def half(self) -> float:
+        """Of a lane's height."""
+        return self.lane / 2
+
+
+class _Edge(NamedTuple):
+    """Where nothing may stand on the other side of: before it up to `low`, from its moment on behind `high`."""
+
+    at: datetime
+    low: float
+    high: float
+
 
 class _Ground(NamedTuple):
     """What all lanes stand on."""
 
     line: Scale
-    edges: Sequence[datetime]
+    edges: Sequence[_Edge]
     end: datetime  # up to where what goes on is drawn
+
+
+def _ground(story: Story) -> _Ground:
+    line = scale(story.moments, LEFT + PAD, RIGHT - PAD)
+    edges = [_Edge(at, line.x(at), line.x(at)) for at in story.edges]
+    breaks = [_Edge(each.at, each.start + RADIUS, each.end - RADIUS) for each in line.breaks]
+    return _Ground(line, sorted([*breaks, *edges]), story.end)
 
 
 def layout(story: Story, zone: tzinfo) -> Picture:
     """The picture of a story, its ticks at round times of this zone."""
-    ground = _Ground(scale(story.moments, LEFT + PAD, RIGHT - PAD), story.edges, story.end)
+    ground = _ground(story)
     flags = _flags(story.stops, ground.line)
-    names_y = max((flag.y for flag in flags), default=TOP) + FLAG
-    top, lane = names_y + FLAG + AXIS, SMALL_LANE if len(story.rows) > MANY else LANE
+    runs_y = max((flag.y for flag in flags), default=TOP) + FLAG
+    pauses_y = runs_y + FLAG if story.pauses else runs_y
+    top, lane = pauses_y + FLAG + AXIS, SMALL_LANE if len(story.rows) > MANY else LANE
     bottom = top + lane * len(story.rows)
     samples = _samples(story, bottom + AXIS)
     return Picture(
         width=WIDTH,
-        height=max((sample.y for sample in samples), default=bottom + AXIS) + LEGEND,
+        height=max((sample.y for sample in samples), default=bottom + AXIS) + 2 * LEGEND,
         left=LEFT,
         right=RIGHT,
         top=top,
         bottom=bottom,
-        names_y=names_y,
+        runs_y=runs_y,
+        pauses_y=pauses_y,
         lane=lane,
         lanes=tuple(_lanes(story, ground, top, lane)),
         runs=tuple(_bands(story.runs, ground)),
@@ -175,22 +219,23 @@ def _marks(facts: Sequence[Fact], ground: _Ground) -> Iterator[Mark]:
         yield from map(Mark, places, together)
 
 
-def _side(fact: Fact, edges: Sequence[datetime]) -> int:
+def _side(fact: Fact, edges: Sequence[_Edge]) -> int:
     """How many edges it stands behind. What passed the gate in the very moment of a stop passed before it."""
-    return (bisect_left if fact.kind is Kind.PASSED else bisect_right)(edges, fact.at)
+    return (bisect_left if fact.kind is Kind.PASSED else bisect_right)(edges, fact.at, key=lambda edge: edge.at)
 
 
 def _bounds(side: int, ground: _Ground, room: float = RADIUS) -> tuple[float, float]:
     """Where marks may stand between two edges; both bounds are the middle where there is no room."""
-    low = ground.line.x(ground.edges[side - 1]) if side else LEFT
-    high = ground.line.x(ground.edges[side]) if side < len(ground.edges) else RIGHT
+    low = ground.edges[side - 1].high if side else LEFT
+    high = ground.edges[side].low if side < len(ground.edges) else RIGHT
     room = min(room, (high - low) / 2)
     return low + room, high - room
 
 
 def _beside(at: datetime, ground: _Ground) -> float:
     """Where a dispatch of a child stands; those that would fall on one another are one."""
-    low, high = _bounds(bisect_left(ground.edges, at), ground, room=1.5)
+    side = bisect_left(ground.edges, at, key=lambda edge: edge.at)
+    low, high = _bounds(side, ground, room=1.5)
     return min(max(round(ground.line.x(at)), low), high)
 
 
@@ -229,11 +274,19 @@ def _flags(stops: Sequence[Fact], line: Scale) -> tuple[Flag, ...]:
 
 
 def _samples(story: Story, top: float) -> tuple[Sample, ...]:
-    """Every kind of mark that the picture has."""
-    used = {fact.kind for row in story.rows for fact in row.facts}
+    """Everything that the picture has, and nothing else."""
+    used: set[Kind | Extent] = {fact.kind for row in story.rows for fact in row.facts}
+    for row in story.rows:
+        used |= {Extent.UNSURE if stretch.unsure else Extent.UNDER_WAY for stretch in row.stretches}
+        used |= {Extent.DISPATCH for _ in row.dispatches[:1]}
     columns = int(WIDTH // COLUMN)
-    kinds = [kind for kind in Kind if kind in used]
+    entries = [each for each in (*Kind, *Extent) if each in used]
     return tuple(
-        Sample(TOP + COLUMN * (number % columns), top + LEGEND * (number // columns), kind)
-        for number, kind in enumerate(kinds)
+        Sample(
+            TOP + COLUMN * (number % columns),
+            top + LEGEND * (number // columns),
+            entry,
+            SHAPES[entry] if isinstance(entry, Kind) else "",
+        )
+        for number, entry in enumerate(entries)
     )

@@ -32,11 +32,16 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A stretch in which nothing happened, drawn shorter than it was."""
+    """A stretch in which nothing happened, drawn shorter than it was; `at` is a moment of it."""
 
     start: float
     end: float
     length: timedelta
+    at: datetime
+
+    @property
+    def middle(self) -> float:
+        return (self.start + self.end) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ def scale(moments: Iterable[datetime], left: float, right: float) -> Scale:
     for number, gap in enumerate(gaps):
         width = BREAK if number in broken else gap / SECOND * rate
         if number in broken:
-            breaks.append(Break(x, x + width, gap))
+            breaks.append(Break(x, x + width, gap, times[number] + gap / 2))
         x += width
         knots.append((times[number + 1], x))
     return Scale(tuple(knots), rate, tuple(breaks))

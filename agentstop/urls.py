@@ -6,13 +6,16 @@
 | `agentstop:panel` | GET `tasks/<id>/panel/` | the panel's body alone |
 | `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
 | `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
+| `agentstop:timeline` | GET `tasks/<id>/timeline/` | what happened, as a picture and as a table |
+| `agentstop:timeline_file` | GET `tasks/<id>/timeline.svg` | the picture as a file that stands alone |
 | `agentstop:undo` | GET, POST `operations/<id>/undo/` | names the consequences first; `reason`, `next` |
 | `agentstop:settle` | GET, POST `operations/<id>/settle/` | asks what became of it; `outcome`, `reason`, `next` |
 
 On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}` (with `heading=1` where the page is about this
-task alone), or `{% agentstop_tasks tasks %}` for a list, whose rows are drawn by `agentstop/fragments/task.html`. That
-needs `request` among the context processors, and `{% include "agentstop/head.html" %}` in the head: the style sheet
-`agentstop/panel.css` and, each as `<script defer>`, the static files `agentstop/vendor/htmx.min.js`,
+task alone), `{% agentstop_tasks tasks %}` for a list, whose rows are drawn by `agentstop/fragments/task.html`, or
+`{% agentstop_timeline task %}` for the picture. That needs `request` among the context processors, and
+`{% include "agentstop/head.html" %}` in the head: the style sheets `agentstop/panel.css`, `agentstop/pages.css` and
+`agentstop/timeline.css`, and, each as `<script defer>`, the static files `agentstop/vendor/htmx.min.js`,
 `agentstop/vendor/hx-ws.min.js` and `agentstop/panel.js`. Answers to presses that the state does not show go to
 `django.contrib.messages` where it is installed.
 """
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agentstop import views
+from agentstop import timeline_views, views
 
 app_name = "agentstop"
 
@@ -30,6 +33,8 @@ urlpatterns = [
     path("tasks/<int:task>/panel/", views.fragment, name="panel"),
     path("tasks/<int:task>/stop/", views.press_stop, name="stop"),
     path("tasks/<int:task>/look-up/", views.look_up, name="look_up"),
+    path("tasks/<int:task>/timeline/", timeline_views.timeline, name="timeline"),
+    path("tasks/<int:task>/timeline.svg", timeline_views.timeline_file, name="timeline_file"),
     path("operations/<int:operation>/undo/", views.undo, name="undo"),
     path("operations/<int:operation>/settle/", views.settle, name="settle"),
 ]

@@ -1,4 +1,4 @@
-"""`{% agentstop_panel task %}` and `{% agentstop_tasks tasks %}`: a task's panel, and a list, on a host's page."""
+"""`{% agentstop_panel task %}`, `{% agentstop_tasks tasks %}`, `{% agentstop_timeline task %}`: for a host's pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agentstop import panel
+from agentstop import drawing, panel
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Task
 
@@ -43,6 +43,17 @@ def agentstop_tasks(context: dict[str, Any], tasks: Iterable[Task], live: bool =
     request: HttpRequest = context["request"]
     shown = panel.list_context(list(tasks), request.user, live=live)
     return render_to_string("agentstop/tasks.html", shown, request)
+
+
+@register.simple_tag(takes_context=True)
+def agentstop_timeline(context: dict[str, Any], task: Task | int, heading: int = 2) -> SafeString:
+    """The timeline of a task as the request's user may see it; nothing where they may not."""
+    request: HttpRequest = context["request"]
+    try:
+        shown = drawing.context(task if isinstance(task, int) else task.pk, request.user)
+    except TaskNotFound:
+        return mark_safe("")
+    return render_to_string("agentstop/fragments/timeline.html", {**shown, "heading": int(heading)}, request)
 
 
 @register.filter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -44,7 +45,9 @@ def rows(draw: st.DrawFn, name: str, kinds: Sequence[Kind]) -> Row:
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    spans: Any = st.lists(st.builds(lambda ends, number: Span(*ends, f"run {number}"), intervals(), st.integers(1, 9)))
+    spans: Any = st.lists(
+        st.builds(lambda ends, number: Span(ends[0], ends[1], f"run {number}"), intervals(), st.integers(1, 9))
+    )
     operations = draw(st.integers(0, 5))
     story = Story(
         task=draw(rows("task", list(Kind))),
@@ -55,4 +58,4 @@ def stories(draw: st.DrawFn) -> Story:
         pauses=tuple(draw(spans)[:4]),
     )
     now = max(story.moments) + draw(SPANS) * MICROSECOND
-    return Story(story.task, now, story.operations, story.children, story.runs, story.pauses)
+    return replace(story, now=now)

@@ -117,6 +117,14 @@ def test_between_breaks_a_second_is_equally_long_everywhere() -> None:
     assert x[1] - x[0] == pytest.approx(x[2] - x[1]) == pytest.approx(x[4] - x[3])
 
 
+def test_no_mark_stands_in_a_break() -> None:
+    quick = tuple(Row(f"q{n}", "quick", facts=tuple(passed(n / 1000) for n in range(9))) for n in (1, 2))
+    picture = layout(Story(Row("task", "Task"), T0, (*quick, Row("late", "late", facts=(answered(9e5),)))), UTC)
+    [cut] = picture.breaks
+    places = [mark.x for drawn in picture.lanes for mark in drawn.marks]
+    assert all(x <= cut.start + NEAR or x >= cut.end - NEAR for x in places)
+
+
 def test_a_dispatch_right_before_the_stop_stands_before_its_line_and_an_answer_right_after_it_behind() -> None:
     """R3, R39: three milliseconds in an hour are less than a hair, and decide what the picture says."""
     before, after_it = passed(1799.997), answered(1800.003)
@@ -187,7 +195,7 @@ def test_the_words_of_stops_that_are_close_to_each_other_stand_in_rows() -> None
     picture = layout(Story(Row("task", "Task", facts=stops), after(60), (Row("op", "op", facts=(passed(0),)),)), UTC)
     rows = [flag.y for flag in picture.flags]
     assert len(set(rows[:3])) == 3 and rows[3] == rows[0]
-    assert picture.names_y > max(rows)
+    assert picture.runs_y > max(rows)
 
 
 def test_a_stop_at_the_end_has_its_words_before_its_line() -> None:

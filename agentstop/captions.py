@@ -1,0 +1,78 @@
+"""The words of timelines and lists, as tables to be translated; those about single operations are in `sentences`."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_noop as _
+
+from agentstop.states import RunState
+from agentstop.story import Extent, Kind
+
+# What each sign stands for, in a legend.
+KINDS = {
+    Kind.BEGUN: _("a run began"),
+    Kind.RESUMED: _("resumed"),
+    Kind.REFUSED: _("refused by the gate"),
+    Kind.PASSED: _("passed the gate"),
+    Kind.UNSENT: _("nothing left"),
+    Kind.LOST: _("no usable answer"),
+    Kind.ALIVE: _("accepted or running"),
+    Kind.CANCEL_SENT: _("cancel request sent"),
+    Kind.ACKNOWLEDGED: _("cancel acknowledged"),
+    Kind.CANCEL_FAILED: _("cancel refused or not heard"),
+    Kind.ABSENT: _("asked, and not there"),
+    Kind.BY_HAND: _("settled by a person"),
+    Kind.ANSWERED: _("answered"),
+    Kind.SETTLED: _("settled"),
+    Kind.PAUSED: _("paused"),
+    Kind.STOPPED: _("stopped"),
+    Kind.ENDED: _("a run ended"),
+    Extent.UNDER_WAY: _("under way, or may have been"),
+    Extent.UNSURE: _("nobody knows"),
+    Extent.DISPATCH: _("one of its operations passed"),
+}
+
+# What one fact says.
+PASSED = _("It passed the gate: attempt %(number)s.")
+SETTLED = _("Settled: %(outcome)s.")
+CANCEL_SENT = _("A cancel request was sent, or may have been.")
+HEARD = _("Something was heard about it.")
+CANCEL_ANSWERS = {
+    "cancelled": _("The provider acknowledged the cancel request; that alone confirms nothing."),
+    "refused": _("The provider refused to cancel it."),
+    "failed": _("The provider could not cancel it: an error there."),
+    "lost": _("The cancel request got no usable answer."),
+    "unsent": _("The cancel request did not leave: no connection was made."),
+}
+
+# What happened to a task. Keyed by the verb of a decision; `who` is a person, or what decided where none did.
+DECISIONS = {
+    "start": (Kind.BEGUN, _("Run %(run)s began."), _("Run %(run)s began, by %(who)s.")),
+    "stop": (Kind.STOPPED, _("Stopped."), _("Stopped by %(who)s.")),
+    "pause": (Kind.PAUSED, _("Paused."), _("Paused by %(who)s.")),
+    "resume": (Kind.RESUMED, _("Resumed."), _("Resumed by %(who)s.")),
+    "finish": (Kind.ENDED, _("Run %(run)s finished."), _("Run %(run)s finished.")),
+    "fail": (Kind.ENDED, _("Run %(run)s ended with an error."), _("Run %(run)s ended with an error.")),
+}
+BY_FAMILY = _("a task that it worked for")
+REASON = _("%(sentence)s Reason: %(reason)s")
+
+THE_TASK = _("The task")
+UNDOES = _("undoes %(key)s")
+RUN = _("run %(number)s")
+RUNS = {
+    RunState.LIVE: _("run %(number)s, live"),
+    RunState.FINISHED: _("run %(number)s, finished"),
+    RunState.FAILED: _("run %(number)s, failed"),
+    RunState.STOPPED: _("run %(number)s, stopped"),
+    RunState.SUPERSEDED: _("run %(number)s, superseded"),
+}
+A_PAUSE = _("paused")
+
+# Lengths of time, by their two largest units.
+UNITS = (
+    (86_400_000, _("%(count)s d")),
+    (3_600_000, _("%(count)s h")),
+    (60_000, _("%(count)s min")),
+    (1_000, _("%(count)s s")),
+    (1, _("%(count)s ms")),
+)
