@@ -33,7 +33,7 @@ def intervals(draw: st.DrawFn) -> tuple[datetime, datetime | None]:
 
 @st.composite
 def rows(draw: st.DrawFn, name: str, kinds: Sequence[Kind]) -> Row:
-    facts = draw(st.lists(st.builds(Fact, MOMENTS, st.sampled_from(kinds), st.just("it happened")), max_size=12))
+    facts = draw(st.lists(st.builds(Fact, MOMENTS, st.sampled_from(kinds), st.just("it happened")), max_size=8))
     return Row(
         id=name,
         name=name,

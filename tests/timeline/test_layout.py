@@ -39,7 +39,7 @@ def stopped(seconds: float) -> Row:
     return Row("task", "Task", facts=(Fact(after(seconds), Kind.STOPPED, "Stopped"),))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(stories())
 def test_every_fact_has_exactly_one_mark_and_it_is_inside(story: Story) -> None:
     picture = layout(story, UTC)
@@ -51,7 +51,7 @@ def test_every_fact_has_exactly_one_mark_and_it_is_inside(story: Story) -> None:
         assert all(LEFT <= bar.x <= bar.x + bar.width <= RIGHT and bar.width >= 0 for bar in drawn.bars)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(stories())
 def test_lanes_never_overlap_and_all_is_within_the_picture(story: Story) -> None:
     picture = layout(story, UTC)
@@ -65,7 +65,7 @@ def test_lanes_never_overlap_and_all_is_within_the_picture(story: Story) -> None
     assert all(LEFT <= tick.x <= RIGHT for tick in picture.ticks)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(stories())
 def test_no_mark_changes_sides_with_an_edge_and_marks_of_a_lane_keep_their_order(story: Story) -> None:
     picture = layout(story, UTC)
@@ -82,7 +82,7 @@ def test_no_mark_changes_sides_with_an_edge_and_marks_of_a_lane_keep_their_order
                     assert mark.x >= x - NEAR
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(stories())
 def test_the_scale_never_runs_backwards_and_ticks_can_be_read(story: Story) -> None:
     for zone in (UTC, ZoneInfo("Asia/Kathmandu"), ZoneInfo("America/New_York")):
