@@ -158,6 +158,25 @@ class TestSwitches:
         client.release("working")
         assert client.settled("k")[0]["status"] == "succeeded"
 
+    def test_a_confirmed_cancel_can_complete_all_the_same(self, http: httpx.Client, client: SandboxClient) -> None:
+        client.hold("working")
+        create(http, seconds=0, sandbox={"confirm_and_complete": True})
+        reply = http.delete("/operations/k")
+        assert (reply.status_code, reply.json()["status"]) == (200, "cancelled")
+        client.release("working")
+        assert client.settled("k")[0]["status"] == "succeeded"
+
+    def test_an_answer_can_say_done_of_what_was_cancelled(self, http: httpx.Client, client: SandboxClient) -> None:
+        client.hold("accepted")
+        with ThreadPoolExecutor(1) as pool:
+            created = pool.submit(create, http, seconds=60, sandbox={"answer_done": True})
+            client.wait("accepted")
+            assert http.delete("/operations/k").json()["status"] == "cancelled"
+            client.release("accepted")
+            assert created.result(GUARD).json()["status"] == "succeeded"
+        assert status(http) == "cancelled"
+        assert client.counts("k")["writes"] == 0
+
     def test_cancel_errors_come_so_many_times(self, http: httpx.Client) -> None:
         create(http, seconds=60, sandbox={"cancel_error": 2})
         assert [http.delete("/operations/k").status_code for _ in range(3)] == [500, 500, 200]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentstop.testing.sandbox.holds import Holds
@@ -129,6 +129,8 @@ class Desk:
 
     def _accepted(self, effect: Effect, *, nonsense: bool) -> Response:
         now = self.ledger.by_id(effect.kind, effect.id) or effect
+        if effect.switches.answer_done:
+            now = replace(now, state="succeeded")
         if nonsense:
             return Response(202 if effect.kind in JOBS else 201, GARBAGE)
         if effect.kind in JOBS:
@@ -184,6 +186,8 @@ class Desk:
             return error(409, "it is too late", effect)
         if effect.switches.ack_and_complete:
             return Response(202, effect.as_json())
+        if effect.switches.confirm_and_complete:
+            return Response(200, replace(effect, state="cancelled").as_json())
         self.ledger.cancelled(effect.id)
         if job := self._jobs.get(effect.id):
             job.cancel()

@@ -21,10 +21,12 @@ class Switches:
     drop: bool = False  # accepted, then the connection is reset without an answer
     lose_response: bool = False  # the effect is done, then the connection is closed without an answer
     nonsense: bool = False  # the effect is done, the answer is garbage
+    answer_done: bool = False  # the answer says "succeeded", whatever became of it
     refuse: bool = False  # 400, nothing accepted
     server_error: int = 0  # 500 so many times, nothing accepted
     refuse_cancel: bool = False  # 409 to DELETE while it works
     ack_and_complete: bool = False  # 202 to DELETE, and it completes all the same
+    confirm_and_complete: bool = False  # 200 and "cancelled" to DELETE, and it completes all the same
     cancel_error: int = 0  # 500 to DELETE so many times
     look_up_error: int = 0  # 503 to look-ups so many times
     forget_undone: bool = False  # once it is undone, look-ups answer 404
