@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -57,10 +58,8 @@ def _is_open(each: sqlite3.Connection) -> bool:
 
 def eventually(count: Callable[[], Any], expected: Any) -> None:
     """Wait for a count that another process or the operating system moves: nothing tells us when it has."""
-    pause = threading.Event()
-    for _ in range(int(HANG_GUARD / 0.02)):
-        seen = count()
-        if seen == expected:
-            return
+    pause, until = threading.Event(), time.monotonic() + HANG_GUARD
+    while (seen := count()) != expected and time.monotonic() < until:
         pause.wait(0.02)
-    raise AssertionError(f"expected {expected!r}, and it stayed at {seen!r}")
+    if seen != expected:
+        raise AssertionError(f"expected {expected!r}, and it stayed at {seen!r}")

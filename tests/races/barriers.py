@@ -1,7 +1,8 @@
 """Barriers on our own side of a send, put there from outside: the product has no hook for them.
 
-P1: the gate's transaction is open, not committed. P2: it is committed, and no byte has left. P8: the response is read,
-and neither its receipt nor its admission is committed.
+P1: the gate's transaction is open, not committed. P2: it is committed, and no byte has left. P5: the provider's id is
+stored, and the sender is about to ask how it goes on. P8: an answer is read, and nothing of it committed: the response
+to a send, or in a worker the reply to its question.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from django.db import transaction
 from agentstop import asking, connectors, database, gate, settle
 from agentstop.models import Operation
 from agentstop.passes import Pass
-from agentstop.providers.base import Answer
+from agentstop.providers.base import Answer, Submission
 from agentstop.providers.http import HttpProvider
+from agentstop.sending import in_domain
 
 PATIENCE = 60.0  # seconds for which somebody may be held: a hang guard
-
-OWN_POINTS = ("P1", "P2", "P8")
 
 
 def shared_client() -> int:
@@ -57,7 +57,7 @@ class Barrier:
 @contextmanager
 def held_at(point: str, barrier: Barrier) -> Iterator[None]:
     """Hold there from now on."""
-    patches = {"P1": _gate_open, "P2": _committed, "P8": _response_read}
+    patches = {"P1": _gate_open, "P2": _committed, "P5": _going_on, "P8": _response_read}
     target, name, replacement = patches[point](barrier)
     try:
         with mock.patch.object(target, name, replacement):
@@ -95,12 +95,27 @@ def _committed(barrier: Barrier) -> _Patch:
     return asking, "by_provider", held
 
 
+def _going_on(barrier: Barrier) -> _Patch:
+    look_up = asking.look_up
+
+    async def held(connector: str, submission: Submission, *, deadline: float) -> Answer | None:
+        if await in_domain(_key_of, submission.operation) == barrier.key:
+            await barrier.apass_by()
+        return await look_up(connector, submission, deadline=deadline)
+
+    return asking, "look_up", held
+
+
 def _response_read(barrier: Barrier) -> _Patch:
     record = settle.record
 
     def held(operation_id: int, *args: Any, **kwargs: Any) -> Any:
-        if Operation.objects.using(database.alias()).get(pk=operation_id).key == barrier.key:
+        if _key_of(operation_id) == barrier.key:
             barrier.pass_by()
         return record(operation_id, *args, **kwargs)
 
     return settle, "record", held
+
+
+def _key_of(operation_id: int) -> str:
+    return Operation.objects.using(database.alias()).get(pk=operation_id).key

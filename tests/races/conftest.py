@@ -1,15 +1,21 @@
-"""Who sends in the races: this process, or one other process for the whole run."""
+"""Who sends in the races: this process, one other process for the whole run, or one that may be killed or frozen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.conftest import InThread
+from tests.races.beside import Beside
+from tests.races.scene import Row, Scene
 from tests.races.senders import OtherProcess, Sender, ThisProcess
+
+Start = Callable[..., OtherProcess]
+Play = Callable[..., Scene]
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +50,33 @@ def sender(request: pytest.FixtureRequest, in_thread: InThread) -> Sender:
     name = "this_process" if request.param == "this process" else "other_process"
     sender: Sender = request.getfixturevalue(name)
     return sender
+
+
+@pytest.fixture
+def start(database_url: str, sandbox: SandboxClient) -> Iterator[Start]:
+    """Starts a process that may be killed or frozen."""
+    started: list[OtherProcess] = []
+
+    def start(**settings: float) -> OtherProcess:
+        started.append(OtherProcess(database_url))
+        started[-1].configure(sandbox.address, **settings)
+        return started[-1]
+
+    yield start
+    sandbox.reset()
+    for process in started:
+        process.thaw()
+        process.end()
+
+
+@pytest.fixture
+def play(ann: User, sandbox: SandboxClient, in_thread: InThread) -> Play:
+    """Sets the scene of a row: who sends the operation, and where they are others, who sends all that is beside it."""
+
+    def play(row: Row, sender: Sender, beside: Sender | None = None) -> Scene:
+        return Scene(row, sender, Beside(ann, beside or sender, sandbox, in_thread))
+
+    return play
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,32 @@
-"""A process of its own that sends: python -m tests.races.sender, told what to do by JSON lines, telling by JSON lines.
+"""A process of its own that sends, or that works: python -m tests.races, told what to do and telling by JSON lines.
 
 {"do": "set", "sandbox": address, "settling": seconds, "settings": {...}}   {"do": "hold", "point": "P2", "key": "main"}
 {"do": "call", "name": "main", "token": ..., "action": ..., "args": {...}, "key": ...}   {"do": "go"}
-{"do": "hear", "token": ...}   {"do": "client"}   {"do": "rest"}
+{"do": "hear", "token": ...}   {"do": "client"}   {"do": "rest"}   {"do": "work", "once": true}, as agentstop_worker
 """
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import signal
 import sys
 import threading
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
-import django
+from django.conf import settings
+from django.core.management import call_command
+from django.core.signals import setting_changed
+from django.db import connections
+
+from agentstop import sending, wake
+from agentstop.runs import Run
+from agentstop.stop_signal import watch
+from agentstop.testing.sandbox.connector import sandbox_connector
+from tests.races.barriers import Barrier, held_at, shared_client
 
 OUT = threading.Lock()
 PATIENCE = 60.0
@@ -26,21 +38,19 @@ def tell(**message: Any) -> None:
         sys.stdout.flush()
 
 
-def main() -> None:
-    django.setup()
-    from agentstop.testing.sandbox.connector import sandbox_connector
-    from tests.races.barriers import Barrier, held_at, shared_client
+class Stage:
+    """What this process was told to hold."""
 
-    held, barriers = ExitStack(), list[Barrier]()
-    for line in sys.stdin:
-        told = json.loads(line)
+    def __init__(self) -> None:
+        self._held = ExitStack()
+        self._barriers: list[Barrier] = []
+
+    def obey(self, told: dict[str, Any]) -> None:
         match told["do"]:
             case "set":
                 configure(sandbox_connector(told["sandbox"], settling=timedelta(seconds=told["settling"])), told)
             case "hold":
-                point = told["point"]
-                barriers.append(Barrier(told["key"], lambda point=point: tell(at=point)))  # type: ignore[misc]
-                held.enter_context(held_at(point, barriers[-1]))
+                self._hold(told["point"], told["key"])
             case "call":
                 threading.Thread(target=call, args=(told,)).start()
             case "hear":
@@ -48,17 +58,46 @@ def main() -> None:
             case "client":
                 tell(client=shared_client())
             case "go":
-                for barrier in barriers:
+                for barrier in self._barriers:
                     barrier.open()
             case "rest":
-                rest(held)
-                barriers.clear()
+                rest(self._held)
+                self._barriers.clear()
                 tell(rested=True)
+
+    def _hold(self, point: str, key: str) -> None:
+        self._barriers.append(Barrier(key, lambda: tell(at=point)))
+        self._held.enter_context(held_at(point, self._barriers[-1]))
+
+    def listen(self) -> None:
+        for line in sys.stdin:
+            self.obey(json.loads(line))
+
+
+def main() -> None:
+    stage = Stage()
+    for line in sys.stdin:
+        told = json.loads(line)
+        if told["do"] == "work":
+            return work(stage, once=told["once"])
+        stage.obey(told)
+    return None
+
+
+def work(stage: Stage, *, once: bool) -> None:
+    """`manage.py agentstop_worker`, which wants the main thread: another one listens until there is nothing to hear."""
+
+    def listen() -> None:
+        stage.listen()
+        if not once:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=listen).start()
+    call_command("agentstop_worker", once=once, stdout=io.StringIO())
+    tell(worked=True)
 
 
 def configure(connector: dict[str, Any], told: dict[str, Any]) -> None:
-    from django.conf import settings
-    from django.core.signals import setting_changed
 
     settings.AGENTSTOP_CONNECTORS = {"sandbox": connector}
     setting_changed.send(sender=None, setting="AGENTSTOP_CONNECTORS", value=connector, enter=True)
@@ -68,9 +107,6 @@ def configure(connector: dict[str, Any], told: dict[str, Any]) -> None:
 
 
 def call(told: dict[str, Any]) -> None:
-    from django.db import connections
-
-    from agentstop.runs import Run
 
     try:
         run = Run.from_token(told["token"])
@@ -85,8 +121,6 @@ def call(told: dict[str, Any]) -> None:
 
 
 def hear(token: str) -> None:
-    from agentstop.runs import Run
-    from agentstop.stop_signal import watch
 
     run = Run.from_token(token)
     tell(heard=watch().signal(run.task_id, run.number).wait(PATIENCE))
@@ -94,15 +128,8 @@ def hear(token: str) -> None:
 
 def rest(held: ExitStack) -> None:
     """Let everything under way come to its end, and hold nobody any more."""
-    from django.db import connections
-
-    from agentstop import sending, wake
 
     sending.close()
     wake.close()
     held.close()
     connections.close_all()
-
-
-if __name__ == "__main__":
-    main()

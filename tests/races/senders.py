@@ -113,12 +113,12 @@ class ThisProcess(Sender):
 
 
 class OtherProcess(Sender):
-    """`tests.races.sender`, on the same database."""
+    """`sender` in a process of its own, on the same database."""
 
     def __init__(self, database_url: str) -> None:
         environment = {**os.environ, "DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.races.sender"],
+            [sys.executable, "-m", "tests.races"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -162,6 +162,14 @@ class OtherProcess(Sender):
     def rest(self) -> None:
         self._do("rest")
         self._next("rested")
+
+    def work(self, *, once: bool) -> None:
+        """From now on it is a worker; with `once` it does what is due and rests."""
+        self._do("work", once=once)
+
+    def worked(self) -> None:
+        """Until it has done what was due."""
+        self._next("worked")
 
     def kill(self) -> None:
         self._process.kill()

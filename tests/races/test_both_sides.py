@@ -9,8 +9,7 @@ import pytest
 
 from agentstop.sentences import ANSWERED_BEFORE
 from agentstop.states import Cancellation
-from agentstop.testing.sandbox.client import SandboxClient
-from tests.conftest import InThread
+from tests.races.conftest import Play
 from tests.races.scene import (
     ACTIVE,
     COMPLETED_BEFORE,
@@ -22,8 +21,6 @@ from tests.races.scene import (
     STILL_ACTIVE,
     UNKNOWN,
     Row,
-    Scene,
-    stopping,
 )
 from tests.races.senders import Got, Sender
 
@@ -48,13 +45,10 @@ every_row = pytest.mark.parametrize("row", ROWS, ids=[row.point for row in ROWS]
 
 
 @every_row
-def test_a_stop_before_the_point_is_passed(
-    row: Row, sender: Sender, sandbox: SandboxClient, in_thread: InThread
-) -> None:
-    scene = Scene(row, sender, sandbox, beside=sender)
-    scene.prepare()
+def test_a_stop_before_the_point_is_passed(row: Row, sender: Sender, play: Play) -> None:
+    scene = play(row, sender)
     scene.bring_to_the_point()
-    report = stopping(scene, in_thread)
+    report = scene.stop()
     seen = scene.seen
     assert seen.label in row.shown
     assert row.cancellation in (None, seen.cancellation)
@@ -68,7 +62,7 @@ def test_a_stop_before_the_point_is_passed(
     scene.pass_the_point()
     outcome = sender.got("main").outcome
     assert outcome == "ignored" or (first and outcome == "accepted")
-    scene.check_the_others()
+    scene.beside.check()
     sender.rest()
     scene.follow_up()
     scene.release_the_rest()
@@ -79,11 +73,8 @@ def test_a_stop_before_the_point_is_passed(
 
 
 @every_row
-def test_a_stop_after_the_point_was_passed(
-    row: Row, sender: Sender, sandbox: SandboxClient, in_thread: InThread
-) -> None:
-    scene = Scene(row, sender, sandbox, beside=sender)
-    scene.prepare()
+def test_a_stop_after_the_point_was_passed(row: Row, sender: Sender, play: Play) -> None:
+    scene = play(row, sender)
     scene.bring_to_the_point()
     scene.pass_the_point()
     scene.release_the_rest()
@@ -95,9 +86,9 @@ def test_a_stop_after_the_point_was_passed(
         assert ANSWERED_BEFORE in seen.reading.evidence
     else:
         assert seen.label is UNKNOWN
-    scene.check_the_others()
+    scene.beside.check()
     sender.rest()
     scene.follow_up()
     assert len(scene.run.context()) == int(row.completes)
-    assert (scene.seen.label, scene.counts(scene.task, "main")["writes"]) == (COMPLETED_BEFORE, 1)
-    assert scene.counts(scene.task, "main")["submits"] == 1
+    scene.check_the_end(DONE)
+    assert scene.counts()["submits"] == 1

@@ -15,6 +15,7 @@ from agentstop.testing.sandbox.client import SandboxClient
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.postgres import free_port
+from tests.races.conftest import Play
 from tests.races.scene import ACTIVE, DONE, GIVEN_UP, REPORT, STILL_ACTIVE, Row, Scene
 from tests.races.senders import Sender
 
@@ -43,12 +44,11 @@ AT_WORK = Row("P10", "working", ACTIVE, GIVEN_UP, REPORT, Cancellation.REQUESTED
 
 
 @pytest.fixture
-def stopped(sender: Sender, sandbox: SandboxClient) -> StoppedScene:
+def stopped(sender: Sender, play: Play) -> StoppedScene:
     """A scene whose job is being worked on when its task is stopped; nothing was passed on yet."""
 
     def stopped(row: Row) -> Scene:
-        scene = Scene(row, sender, sandbox, beside=sender)
-        scene.prepare()
+        scene = play(row, sender)
         scene.bring_to_the_point()
         scene.stop()
         assert (scene.seen.label, scene.seen.cancellation) == (STILL_ACTIVE, Cancellation.REQUESTED)
@@ -60,10 +60,10 @@ def stopped(sender: Sender, sandbox: SandboxClient) -> StoppedScene:
 
 def see_the_end(scene: Scene, *, cancels: int) -> None:
     scene.follow_up()
-    scene.check_the_others()
+    scene.beside.check()
     scene.sender.rest()
     scene.check_the_end()
-    assert scene.counts(scene.task, "main")["cancels"] == cancels
+    assert scene.counts()["cancels"] == cancels
     assert scene.run.context() == []
 
 

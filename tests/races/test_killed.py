@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
+from agentstop import database
 from agentstop.models import Attempt, Operation
 from agentstop.states import Claim
-from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
-from tests.conftest import InThread
+from tests.conftest import HANG_GUARD
 from tests.counted import eventually
 from tests.observed import claims, task_of
 from tests.passing import let_pass
+from tests.races.conftest import Play, Start
 from tests.races.scene import (
     ACTIVE,
     DONE,
@@ -24,34 +23,15 @@ from tests.races.scene import (
     STILL_ACTIVE,
     UNKNOWN,
     Row,
-    Scene,
     wait_for_the_lock,
 )
-from tests.races.senders import Got, OtherProcess, Sender
+from tests.races.senders import Got, Sender
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
 
 SILENT = frozenset({UNKNOWN})
 LEASE = 3.0  # of what is frozen, which is long before its first heartbeat: these tests wait for its end
-
-Start = Callable[..., OtherProcess]
-
-
-@pytest.fixture
-def start(database_url: str, sandbox: SandboxClient) -> Iterator[Start]:
-    """Starts a process that may be killed."""
-    started: list[OtherProcess] = []
-
-    def start(**settings: float) -> OtherProcess:
-        started.append(OtherProcess(database_url))
-        started[-1].configure(sandbox.address, **settings)
-        return started[-1]
-
-    yield start
-    sandbox.reset()
-    for process in started:
-        process.end()
-
+LOSES = {"lose_response": True}
 
 # `shown`: when the lease of the killed process is over.
 KILLED = [
@@ -62,17 +42,17 @@ KILLED = [
     Row("P4 a job", "accepted", SILENT, GIVEN_UP, REPORT, also_hold=("working",)),
     Row("P5 id returned", "working", ACTIVE, GIVEN_UP, REPORT),
     Row("P6 effect done, response not delivered", "effect", SILENT, DONE),
+    Row("P7 response lost, which is not recorded", "P8", SILENT, DONE, switches=LOSES),
     Row("P8 response read, not admitted", "P8", SILENT, DONE),
 ]
 
 
 @pytest.mark.parametrize("row", KILLED, ids=[row.point for row in KILLED])
 def test_a_killed_sender_is_noticed_and_the_provider_asked(
-    row: Row, start: Start, this_process: Sender, sandbox: SandboxClient
+    row: Row, start: Start, this_process: Sender, play: Play
 ) -> None:
     killed = start()
-    scene = Scene(row, killed, sandbox, beside=this_process)
-    scene.prepare()
+    scene = play(row, killed, beside=this_process)
     scene.bring_to_the_point()
     scene.stop()
     assert scene.seen.label is STILL_ACTIVE
@@ -85,68 +65,91 @@ def test_a_killed_sender_is_noticed_and_the_provider_asked(
     if not row.own:
         scene.pass_the_point()
     scene.wait_for_the_provider()
-    scene.check_the_others()
+    scene.beside.check()
     scene.follow_up()
     scene.release_the_rest()
     assert scene.run.context() == []
     scene.check_the_end()
 
 
-def test_a_sender_killed_in_the_open_gate_leaves_nothing(
-    start: Start, this_process: Sender, sandbox: SandboxClient, in_thread: InThread
-) -> None:
+def test_a_sender_killed_in_the_open_gate_leaves_nothing(start: Start, this_process: Sender, play: Play) -> None:
+    """P1."""
     killed = start()
-    row = Row("P1 gate open, not committed", "P1", frozenset(), NEVER)
-    scene = Scene(row, killed, sandbox, beside=this_process)
+    scene = play(Row("P1 gate open, not committed", "P1", frozenset(), NEVER), killed, beside=this_process)
     scene.bring_to_the_point()
-    pressed = in_thread(stop, scene.task)
-    wait_for_the_lock()
-    killed.kill()
-    report = pressed.result()
+
+    def kill() -> None:
+        wait_for_the_lock()
+        killed.kill()
+
+    report = scene.stop(meanwhile=kill)
     assert report.stopped and report.open == ()
-    assert not Operation.objects.filter(task=scene.task).exists()
-    assert scene.sandbox.ledger()["effects"] == []
+    assert not Operation.objects.filter(task=scene.task, key="main").exists()
+    scene.beside.check()
+    assert scene.sandbox.ledger(task="main")["effects"] == []
 
 
+# What one look at the provider shows while the sender is frozen and the provider holds its request.
+AT_FIRST = {"received": UNKNOWN, "accepted": STILL_ACTIVE}
+
+# `shown`: when the lease of the frozen process is over.
 FROZEN = [
     Row("P2 committed, no byte sent", "P2", SILENT, NEVER),
+    Row("P3 sent, not accepted", "received", SILENT, DONE),
+    Row("P3 a job", "received", SILENT, GIVEN_UP, REPORT, also_hold=("working",)),
+    Row("P4 accepted, id not returned", "accepted", SILENT, DONE),
+    Row("P4 a job", "accepted", SILENT, GIVEN_UP, REPORT, also_hold=("working",)),
+    Row("P5 id returned", "P5", ACTIVE, GIVEN_UP, REPORT, also_hold=("working",)),
     Row("P6 effect done, response not delivered", "effect", SILENT, DONE),
+    Row("P7 response lost for ever", "effect", SILENT, DONE, switches=LOSES),
     Row("P8 response read, not admitted", "P8", SILENT, DONE),
 ]
 
 
 @pytest.mark.parametrize("row", FROZEN, ids=[row.point for row in FROZEN])
 def test_a_sender_asleep_past_its_lease_sends_nothing_when_it_wakes(
-    row: Row, start: Start, this_process: Sender, sandbox: SandboxClient
+    row: Row, start: Start, this_process: Sender, play: Play
 ) -> None:
-    frozen = start(settling=0.0, LEASE=LEASE, LEASE_MARGIN=0.5)
-    scene = Scene(row, frozen, sandbox, beside=this_process)
-    scene.prepare()
+    frozen = start(settling=HANG_GUARD if row.at == "received" else 0.0, LEASE=LEASE, LEASE_MARGIN=0.5)
+    scene = play(row, frozen, beside=this_process)
     scene.bring_to_the_point()
     frozen.freeze()
     scene.stop()
     assert scene.seen.label is STILL_ACTIVE
-    eventually(lambda: scene.seen.label, UNKNOWN)
-    scene.check_the_others()
+    eventually(lambda: lease_is_over(scene.task), True)
+    assert scene.seen.label in row.shown
+    scene.beside.check()
+    if row.at in AT_FIRST:
+        scene.follow_up_once()
+        assert scene.seen.label is AT_FIRST[row.at]
+        scene.pass_the_point()
+        scene.wait_for_the_provider()
     scene.follow_up()
-    settled = scene.seen.label, scene.counts(scene.task, "main")["submits"]
+    settled = scene.seen.label, scene.counts()["submits"]
     scene.check_the_end()
 
     frozen.thaw()
-    scene.pass_the_point()
+    if row.at not in AT_FIRST:
+        scene.pass_the_point()
     assert frozen.got("main").outcome in {"ignored", "failed"}
     frozen.rest()
-    assert (scene.seen.label, scene.counts(scene.task, "main")["submits"]) == settled
+    scene.release_the_rest()
+    assert (scene.seen.label, scene.counts()["submits"]) == settled
     assert scene.run.context() == []
     scene.check_the_end()
 
 
+def lease_is_over(task: int) -> bool:
+    attempt = Attempt.objects.get(operation__task=task, operation__key="main", verb="submit")
+    return attempt.lease_until < database.now()
+
+
 def test_what_a_sleeper_did_not_send_may_be_sent_by_another(
-    start: Start, this_process: Sender, sandbox: SandboxClient
+    start: Start, this_process: Sender, sandbox: SandboxClient, play: Play
 ) -> None:
     frozen = start(settling=0.0, LEASE=LEASE, LEASE_MARGIN=0.5)
     row = Row("P2 committed, no byte sent", "P2", SILENT, frozenset())
-    scene = Scene(row, frozen, sandbox, beside=this_process)
+    scene = play(row, frozen, beside=this_process)
     scene.bring_to_the_point()
     frozen.freeze()
     eventually(lambda: scene.seen.label, UNKNOWN)
@@ -159,7 +162,7 @@ def test_what_a_sleeper_did_not_send_may_be_sent_by_another(
     frozen.go()
     assert frozen.got("main") == Got("failed")
     frozen.rest()
-    assert scene.counts(scene.task, "main") == {"submits": 1, "reads": 1, "cancels": 0, "writes": 1}
+    assert scene.counts() == {"submits": 1, "reads": 1, "cancels": 0, "writes": 1}
     assert (Claim.UNSENT, "sender") in claims(scene.seen.operation.pk)
-    assert Attempt.objects.filter(operation__task=scene.task).count() == 2
+    assert Attempt.objects.filter(operation__task=scene.task, operation__key="main").count() == 2
     assert task_of(scene.run).live_run == scene.run.number
