@@ -26,7 +26,7 @@ class Shown:
     state: str
     reason: str
     line: str
-    operations: tuple[tuple[int | str, ...], ...]  # of each: id, name, evidence, cancellation
+    operations: tuple[tuple[str, ...], ...]  # of each: id, name, evidence, cancellation
 
 
 def told(task_id: int) -> Shown:
@@ -38,13 +38,15 @@ def told(task_id: int) -> Shown:
         task.state,
         task.stop.reason if task.stop is not None else "",
         task.summary,
-        tuple((one.id, one.reading.name, one.reading.evidence, one.reading.cancellation) for one in task.operations),
+        tuple(
+            (str(one.id), one.reading.name, one.reading.evidence, one.reading.cancellation) for one in task.operations
+        ),
     )
 
 
 def on_the_page(page: str) -> Shown:
     """As a browser shows it."""
-    rows = tuple((int(number), *(_first(part, row) for part in PARTS)) for number, row in ROW.findall(page))
+    rows = tuple((str(number), *(_first(part, row) for part in PARTS)) for number, row in ROW.findall(page))
     return Shown(_first(STATE, page), _first(WHY, page), _first(LINE, page), rows)
 
 
