@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from agentstop import asking, bodies, conf, connectors, database, permissions, settle, wake
-from agentstop.exceptions import InFlight, Refused, TaskNotFound
+from agentstop import asking, bodies, conf, connectors, database, frozen, permissions, settle, wake
+from agentstop.exceptions import Frozen, InFlight, Refused, TaskNotFound
 from agentstop.gate import sender_name
 from agentstop.models import Attempt, Decision, Operation, Task
-from agentstop.models.facts import Decided
+from agentstop.models.facts import Decided, Effect
 from agentstop.passes import Lease, Pass
 from agentstop.providers.base import Compensation
 from agentstop.request import Request, listing
@@ -47,7 +47,7 @@ def compensate(operation_id: int, *, by: Any, reason: str = "") -> Undoing:
     """Undo what the operation has done, by the action that its provider names for it.
 
     Raises Denied or TaskNotFound, CannotCompensate where it is not known to exist or cannot be undone, InFlight where
-    it is being undone, or was. Nothing was sent then.
+    it is being undone, or was, Frozen where an operator holds that action. Nothing was sent then.
     """
     operation = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation_id).first()
     if operation is None:
@@ -56,6 +56,8 @@ def compensate(operation_id: int, *, by: Any, reason: str = "") -> Undoing:
     permissions.require(by, "compensate_operation", operation.task, Decided.COMPENSATE, reason=reason)
     record = _how(operation)
     passed = _pass(operation_id, by, reason, record)
+    if isinstance(passed, Frozen):
+        raise passed
     wake.announce(operation.task_id)
     return Undoing(passed.operation, sender().start(lambda: asking.submit(passed)))
 
@@ -70,11 +72,15 @@ def _how(operation: Operation) -> Compensation:
 
 
 @database.retried
-def _pass(operation_id: int, by: Any, reason: str, record: Compensation) -> Pass:
-    """The gate for a person's action: no run is needed, only that the effect exists and nobody is undoing it."""
+def _pass(operation_id: int, by: Any, reason: str, record: Compensation) -> Pass | Frozen:
+    """The gate for a person's action: no run is needed, only that the effect exists and nobody is undoing it.
+
+    No freeze begins meanwhile: the task may be over, and then no freeze would reach it.
+    """
     using = database.alias()
     task_id = Operation.objects.using(using).values_list("task_id", flat=True).get(pk=operation_id)
     with database.durable():
+        frozen.share_clock()
         task = database.locked(Task.objects.filter(pk=task_id)).get()
         first = database.locked(Operation.objects.filter(pk=operation_id)).get()
         now = database.now()
@@ -82,19 +88,28 @@ def _pass(operation_id: int, by: Any, reason: str, record: Compensation) -> Pass
         earlier = list(database.locked(Operation.objects.filter(compensates=first)))
         settle.refold([one for one in earlier if one.due_at is not None and one.due_at <= now], now)
         _require_undoable(first, earlier)
+        held = frozen.read(now).holding(first.connector, record.action, lambda: task.owner_id)
+        if held is not None:
+            _decide(first, by, reason, now, Effect.NOTED, {"why": Frozen.reason, "freeze": held.pk})
+            return frozen.refusal(held, first.connector, record.action, first.pk)
         request = _request(task, first, record, len(earlier) + 1)
         passed = _record(request, first, now)
-        Decision.objects.using(using).create(
-            task=task,
-            operation=first,
-            verb=Decided.COMPENSATE,
-            by=by,
-            reason=reason,
-            at=now,
-            detail={"by_operation": passed.operation},
-        )
+        _decide(first, by, reason, now, Effect.APPLIED, {"by_operation": passed.operation})
         settle.refold([first], now)
     return passed
+
+
+def _decide(first: Operation, by: Any, reason: str, now: datetime, effect: Effect, detail: dict[str, Any]) -> None:
+    Decision.objects.using(database.alias()).create(
+        task_id=first.task_id,
+        operation=first,
+        verb=Decided.COMPENSATE,
+        effect=effect,
+        by=by,
+        reason=reason,
+        detail=detail,
+        at=now,
+    )
 
 
 def _require_undoable(first: Operation, earlier: list[Operation]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 __all__ = [
     "AgentStopError",
     "AlreadyDone",
@@ -62,9 +64,10 @@ class Finished(Refused):
 
 
 class Frozen(Refused):
-    """An operator holds this connector, action, owner or everything."""
+    """An operator holds this connector, action, owner or everything: ask again when it is lifted, or after `until`."""
 
     reason = "frozen"
+    until: datetime | None = None  # None: until it is lifted
 
 
 class OutcomeUnknown(Refused):

@@ -1,7 +1,8 @@
 """The gate: the only way by which an operation leaves.
 
-One statement under the task's lock tests that the run is live, lists the operation and records the attempt, so that a
-stop either sees the attempt or the attempt is refused. What is refused is recorded too, by `refusals`.
+One statement under the task's lock tests that the run is live, and that no freeze has reached the task of which this
+process does not know; it lists the operation and records the attempt. So a stop either sees the attempt or the attempt
+is refused. What is refused is recorded too, by `refusals`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agentstop import bodies, conf, database, settle, storing, wake
+from agentstop import bodies, conf, database, frozen, settle, storing, wake
 from agentstop.exceptions import Refused
 from agentstop.models import Attempt, Operation, Task
 from agentstop.passes import Lease, Pass
@@ -32,7 +33,7 @@ def sender_name() -> str:
 POSTGRESQL = """
 WITH t AS MATERIALIZED (
   SELECT id, live_run FROM {task}
-  WHERE id = %(task)s AND state = 'active' AND live_run = %(run)s
+  WHERE id = %(task)s AND state = 'active' AND live_run = %(run)s AND freeze_epoch <= %(epoch)s
   FOR NO KEY UPDATE),
 c AS MATERIALIZED (
   SELECT id, live_run, clock_timestamp() AS now FROM t),
@@ -64,7 +65,7 @@ INSERT INTO {operation} AS op (
 SELECT id, %(key)s, %(incarnation)s, %(connector)s, %(action)s, %(digest)s, %(summary)s, %(idempotency_key)s, 1,
   %(lease_until)s, %(resend_until)s, 'sending', %(now)s, 'none', false, false, '', %(now)s, %(lease_until)s,
   %(lease_until)s, 0, %(now)s
-FROM {task} WHERE id = %(task)s AND state = 'active' AND live_run = %(run)s
+FROM {task} WHERE id = %(task)s AND state = 'active' AND live_run = %(run)s AND freeze_epoch <= %(epoch)s
 ON CONFLICT (task_id, key, incarnation) DO UPDATE
   SET state = 'sending', state_since = excluded.state_since, cancellation = 'none', attempts = op.attempts + 1,
     lease_until = excluded.lease_until, resend_until = coalesce(op.resend_until, excluded.resend_until),
@@ -110,8 +111,11 @@ def open_gate(request: Request, signal: StopSignal | None = None) -> Pass | Repl
 def try_gate(request: Request, signal: StopSignal | None = None) -> Pass | None:
     """One statement, committed when it returns; None where it let nothing pass."""
     database.require_own_transaction()
+    known = frozen.known()
+    if known.holding(request.connector, request.action, lambda: frozen.owner_of(request.task)):
+        return None  # it may have been lifted since: `explain` reads anew
     lease = Lease(request.lease)
-    values = _values(request)
+    values = _values(request, known.epoch)
     row = _pass_postgresql(values) if database.is_postgresql() else _pass_sqlite(values)
     if row is None:
         return None
@@ -119,11 +123,12 @@ def try_gate(request: Request, signal: StopSignal | None = None) -> Pass | None:
     return Pass(request, operation, attempt, attempt_id, str(idempotency_key), passed_at, lease, signal)
 
 
-def _values(request: Request) -> dict[str, Any]:
+def _values(request: Request, epoch: int) -> dict[str, Any]:
     capability = request.capability
     return {
         "task": request.task,
         "run": request.run,
+        "epoch": epoch,
         "key": request.key,
         "incarnation": request.incarnation,
         "connector": request.connector,

@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
-from agentstop import bodies, closing, database, family, permissions, spawning, wake
+from agentstop import bodies, closing, database, family, frozen, permissions, spawning, wake
 from agentstop.exceptions import Paused, Refused, Stopped, TaskNotFound
 from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
@@ -69,6 +69,7 @@ def _begin_old(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[i
 def create(title: str, *, owner: Any = None, subject: models.Model | None = None) -> Task:
     """A task that has no run yet: queued work, which can be stopped before it starts."""
     with database.durable():
+        frozen.share_clock()
         task = _create(bodies.one_line(title, "title"), owner, subject, database.now(), family.found().pk)
     wake.announce(task.pk)
     return task
@@ -79,6 +80,7 @@ def _begin_new(
     title: str, owner: Any, subject: models.Model | None, by: Any, serves: Sequence[Served], detached: bool, key: str
 ) -> tuple[int, int] | Refused:
     with database.durable():
+        frozen.share_clock()
         parents = spawning.locked_parents(serves)
         if parents and owner is None:
             owner = next(iter(parents.values())).owner
@@ -148,6 +150,7 @@ def _create(
         subject_id=str(subject.pk) if subject is not None else "",
         family_id=root,
         detached=detached,
+        freeze_epoch=frozen.share_clock(),
         state_since=now,
         created_at=now,
     )
@@ -157,6 +160,7 @@ def _create(
 def _begin_again(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[int]) -> tuple[int, int] | Refused:
     """A new run; the old one is superseded, and with it ends what works for it alone and is not kept."""
     with database.durable():
+        frozen.share_clock()
         tasks = family.locked_tasks({task_id, *(run.task_id for run in serves)})
         task = tasks.get(task_id)
         if task is None:
@@ -218,6 +222,7 @@ def _open(task: Task, by: Any, now: datetime) -> int:
         task.state_since = now
     task.state, task.live_run, task.last_run = TaskState.ACTIVE, number, number
     task.stopped_at, task.stopped_by, task.stop_reason, task.stop_decision = None, None, "", None
+    task.freeze_epoch = frozen.share_clock()
     task.save(using=database.alias())
     Run.objects.using(database.alias()).create(task=task, number=number, begun_by=by, began_at=now, seen_at=now)
     decide(task, Decided.START, now, run=number, by=by)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import F
 
-from agentstop import bodies, database, wake
+from agentstop import bodies, database, frozen, wake
 from agentstop.exceptions import (
+    Frozen,
     InFlight,
     KeyReused,
     OutcomeUnknown,
@@ -68,11 +70,16 @@ def _prepare(request: Request) -> int | Refused:
         reason = KeyReused
     if reason is not None:
         return _refuse(reason, task, operation, request, now)
-    if operation is None:
-        operation = Operation.objects.using(database.alias()).create(
-            task=task, key=request.key, incarnation=request.incarnation, **listing(request, now)
-        )
-    return operation.pk
+    return _listed(task, operation, request, now).pk
+
+
+def _listed(task: Task, operation: Operation | None, request: Request, now: datetime) -> Operation:
+    """The operation, or the row that lists it from now on."""
+    if operation is not None:
+        return operation
+    return Operation.objects.using(database.alias()).create(
+        task=task, key=request.key, incarnation=request.incarnation, **listing(request, now)
+    )
 
 
 @database.retried
@@ -91,10 +98,24 @@ def _examine(request: Request) -> Replay | int | Refused:
     reason = _reason_of_the_task(task, request)
     if reason is None:
         found = _by_the_operation(operation, request)
-        if not isinstance(found, type):
+        if isinstance(found, int):
+            return _unless_frozen(found, task, operation, request, now)
+        if isinstance(found, Replay):
             return found
         reason = found
     return _refuse(reason, task, operation, request, now)
+
+
+def _unless_frozen(
+    incarnation: int, task: Task, operation: Operation | None, request: Request, now: datetime
+) -> int | Frozen:
+    """What would leave does not while it is frozen. Read anew: what this process knew was too old, or said so."""
+    held = frozen.read(now).holding(request.connector, request.action, lambda: task.owner_id)
+    if held is None:
+        return incarnation
+    operation = _listed(task, operation, request, now)
+    _count(Frozen, task, operation, request, now, {"freeze": held.pk})
+    return frozen.refusal(held, request.connector, request.action, operation.pk)
 
 
 def _locked(request: Request) -> tuple[Task, Operation | None, datetime]:
@@ -151,11 +172,7 @@ def _by_an_unknown_outcome(operation: Operation, request: Request) -> int | type
 
 def _refuse(reason: type[Refused], task: Task, operation: Operation | None, request: Request, now: datetime) -> Refused:
     """Write the refusal down, on an operation that is listed for it if need be; repeated ones are counted."""
-    using = database.alias()
-    if operation is None:
-        operation = Operation.objects.using(using).create(
-            task=task, key=request.key, incarnation=request.incarnation, **listing(request, now)
-        )
+    operation = _listed(task, operation, request, now)
     if reason is not Paused:  # a pause holds it: it stays listed, and its turn comes
         _count(reason, task, operation, request, now)
     words = WORDS[reason.reason].format(
@@ -171,7 +188,14 @@ def _refuse(reason: type[Refused], task: Task, operation: Operation | None, requ
     return refusal
 
 
-def _count(reason: type[Refused], task: Task, operation: Operation, request: Request, now: datetime) -> None:
+def _count(
+    reason: type[Refused],
+    task: Task,
+    operation: Operation,
+    request: Request,
+    now: datetime,
+    detail: dict[str, Any] | None = None,
+) -> None:
     """Write a refusal down, or count it again: each run and reason has one row."""
     refusals = Decision.objects.using(database.alias())
     same = refusals.filter(operation=operation, run=request.run, verb=Decided.REFUSE, reason=reason.reason)
@@ -185,6 +209,7 @@ def _count(reason: type[Refused], task: Task, operation: Operation, request: Req
         verb=Decided.REFUSE,
         policy="gate",
         reason=reason.reason,
+        detail=detail or {},
         at=now,
     )
     refold([operation], now)

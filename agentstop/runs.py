@@ -19,7 +19,7 @@ from agentstop.carry import Manner, OnStop, Tool
 from agentstop.children import WaitsForChildren
 from agentstop.dispatched import Dispatched
 from agentstop.ending import Ending
-from agentstop.exceptions import BadToken, Finished, Paused, Stale, Stopped, Superseded
+from agentstop.exceptions import BadToken, Finished, Frozen, Paused, Stale, Stopped, Superseded
 from agentstop.inheritance import Inherits
 from agentstop.models import ContextEntry, Task
 from agentstop.outcomes import Classify, Outcome, any_value
@@ -212,7 +212,7 @@ class Run(TakesInputs, Inherits, WaitsForChildren):
             self.finish()
         elif isinstance(error, RUN_IS_OVER) and _is_over(signal):
             self.halted()
-        elif not isinstance(error, Paused):  # a paused run is still live: its job comes back
+        elif not isinstance(error, Paused | Frozen):  # what is held is still live: its job comes back
             self.fail(f"{type(error).__name__}: {error}")
 
     async def __aenter__(self) -> Run:

@@ -41,6 +41,18 @@ def notify_on_commit(task_ids: Iterable[int], *, over: bool = True) -> None:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, payload])
 
 
+def notify_any_on_commit() -> None:
+    """Within a transaction: other processes hear with its commit that any task may have changed."""
+    if database.is_postgresql():
+        with database.connection().cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, ANY])
+
+
+def announce_any() -> None:
+    """After a commit: this process hears now that any task may have changed; who looks finds out which did."""
+    _hub().deliver(None, False)
+
+
 def announce(*task_ids: int, over: bool = False) -> None:
     """After a commit: this process hears now, others soon; of the end of a run, by the transaction's own NOTIFY."""
     _hub().announce(frozenset(task_ids), over=over)

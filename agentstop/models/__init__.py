@@ -2,6 +2,7 @@
 
 from agentstop.models.context import ContextEntry
 from agentstop.models.facts import Attempt, Call, Decision, Receipt
+from agentstop.models.freeze import Freeze, FreezeClock
 from agentstop.models.inputs import Input, InputEvent
 from agentstop.models.operation import Operation
 from agentstop.models.task import Family, Run, ServingLink, Task
@@ -12,6 +13,8 @@ __all__ = [
     "ContextEntry",
     "Decision",
     "Family",
+    "Freeze",
+    "FreezeClock",
     "Input",
     "InputEvent",
     "Operation",

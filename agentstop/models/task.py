@@ -41,6 +41,7 @@ class Task(models.Model):
     state_since = models.DateTimeField()
     live_run = models.PositiveIntegerField(null=True, blank=True)  # the fencing token; null: no run is live
     last_run = models.PositiveIntegerField(default=0)
+    freeze_epoch = models.PositiveBigIntegerField(default=0)  # of the last freeze that has reached it
     stopped_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
@@ -61,6 +62,9 @@ class Task(models.Model):
         indexes = [
             models.Index(fields=["owner", "-id"], name="agentstop_task_owner"),
             models.Index(fields=["subject_type", "subject_id"], name="agentstop_task_subject"),
+            models.Index(
+                fields=["id"], condition=Q(state__in=[TaskState.ACTIVE, TaskState.PAUSED]), name="agentstop_task_alive"
+            ),
         ]
         constraints = [
             one_of("state", TaskState, "agentstop_task_state"),
