@@ -13,20 +13,20 @@ from typing import Any
 from django.utils import timezone
 
 from agentstop import bodies, connectors, database, frozen, wake
+from agentstop.descendants import ALIVE
 from agentstop.exceptions import AgentStopError, Denied
 from agentstop.models import Freeze, Task
 from agentstop.models.facts import Effect
 from agentstop.sending import in_domain
-from agentstop.states import TaskState
 
 logger = logging.getLogger(__name__)
 
 BATCH = 1000  # tasks that one transaction reaches
 PERMISSION = "agentstop.freeze_dispatch"
 CODE = "code"  # who decided, where neither a person nor a policy is named
-ALIVE = (TaskState.ACTIVE, TaskState.PAUSED)  # all others become active only with the clock's epoch
 
-# Whoever is held up by nobody is reached at once; the words are literal, so that the index of tasks alive serves.
+# Tasks that are over become active only with the clock's epoch. The words are literal, so that the index of those that
+# are alive serves.
 REACH = """
 WITH reached AS MATERIALIZED (
   SELECT id FROM {task} WHERE id > %(after)s AND state IN ('active', 'paused') AND freeze_epoch < %(epoch)s {of_owner}

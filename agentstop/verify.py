@@ -10,7 +10,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from agentstop import database
+from agentstop import database, frozen
+from agentstop.descendants import ALIVE
 from agentstop.facts import facts_of
 from agentstop.folding import fold
 from agentstop.histories import DecisionFact, fold_runs, fold_task
@@ -106,6 +107,17 @@ def _of_tasks(tasks: Sequence[Task]) -> Iterator[Difference]:
             stored, said = getattr(task, column), getattr(folded, column)
             if stored != said:
                 yield Difference("task", task.pk, column, str(stored), str(said))
+    yield from _of_freezes(tasks)
+
+
+def _of_freezes(tasks: Sequence[Task]) -> Iterator[Difference]:
+    """Every freeze in force has reached every task that could send something."""
+    freezes = [one for one in frozen.in_force(database.now()) if one.in_force_at is not None]
+    for task in tasks:
+        reached = [one.epoch or 0 for one in freezes if not one.of_owner or one.owner_id == task.owner_id]
+        said = max(reached, default=0)
+        if task.state in ALIVE and task.freeze_epoch < said:
+            yield Difference("task", task.pk, "freeze_epoch", str(task.freeze_epoch), str(said))
 
 
 def _of_runs(tasks: Sequence[Task], decisions: dict[int, list[DecisionFact]]) -> Iterator[Difference]:

@@ -115,7 +115,7 @@ def ben(transactional_db: None) -> User:
 def olga(transactional_db: None) -> User:
     """An operator: may see all tasks, stop them and start runs of them."""
     olga = User.objects.create_user("olga", password="olga", is_staff=True)
-    wanted = ["view_task", "view_operation", "stop_task", "start_run", "pause_task"]
+    wanted = ["view_task", "view_operation", "stop_task", "start_run", "pause_task", "freeze_dispatch"]
     olga.user_permissions.set(Permission.objects.filter(content_type__app_label="agentstop", codename__in=wanted))
     return olga
 

@@ -1,4 +1,7 @@
-"""`manage.py agentstop_worker`: cancels and looks up what is due, until it is told to end."""
+"""`manage.py agentstop_worker`: cancels and looks up what is due, until it is told to end.
+
+A freeze whose process died before the last task was reached is put in force.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from agentstop import database, reconcile, sending, wake
+from agentstop import database, freeze, reconcile, sending, wake
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ class Command(BaseCommand):
 
     def handle(self, *, once: bool, **options: Any) -> None:
         if once:
+            freeze.complete()
             self.stdout.write(f"Followed up {reconcile.work()} operations.")
             return
         self._run()
@@ -80,6 +84,7 @@ class FollowUps:
         self.woken.wait(pause)
 
     def _begin(self) -> float:
+        freeze.complete()
         self._open = {future for future in self._open if not future.done()}
         if len(self._open) >= AT_ONCE:
             return IDLE
