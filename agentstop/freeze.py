@@ -21,7 +21,7 @@ from agentstop.sending import in_domain
 
 logger = logging.getLogger(__name__)
 
-BATCH = 1000  # tasks that one transaction reaches
+BATCH = 500  # tasks that one transaction reaches
 PERMISSION = "agentstop.freeze_dispatch"
 CODE = "code"  # who decided, where neither a person nor a policy is named
 
