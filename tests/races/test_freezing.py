@@ -152,15 +152,16 @@ def test_without_the_gates_lock_it_does_not(in_thread: InThread, monkeypatch: py
 def being_born(in_thread: InThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Run]]:
     """A task whose birth has read the clock; it is committed when the answer is called."""
     read, go_on = threading.Event(), threading.Event()
-    create = lifecycle._create
+    open_run = lifecycle._open
 
-    def held_up(*args: Any, **kwargs: Any) -> Task:
+    def held_up(task: Task, by: Any, now: Any) -> int:
+        number = open_run(task, by, now)
         read.set()
         assert go_on.wait(HANG_GUARD)
-        return create(*args, **kwargs)
+        return number
 
     with monkeypatch.context() as patch:
-        patch.setattr(lifecycle, "_create", held_up)
+        patch.setattr(lifecycle, "_open", held_up)
         birth = in_thread(begin, "born meanwhile")
         assert read.wait(HANG_GUARD)
 
