@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from agentstop import bodies, conf, connectors, database, settle
 from agentstop.exceptions import PassExpired
+from agentstop.facts import facts_of
+from agentstop.folding import fold
 from agentstop.heartbeat import kept_alive
 from agentstop.models import Operation
 from agentstop.passes import Pass
-from agentstop.providers.base import Answer, CancelReply, Context, Provider, Submission
+from agentstop.providers.base import Answer, CancelReply, Context, LookUp, Provider, Submission
+from agentstop.references import open_ones
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Admission, Heard, Settled
 from agentstop.states import Claim, Source
@@ -26,6 +30,7 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 ABANDON = 5.0  # seconds given to a send that was told to end
+ASKED_AT_ONCE = 10  # jobs of one operation: a provider that names each answer anew must not be asked for ever more
 RECORD_TRIES = 12  # a receipt is not given up at the first error: some two minutes
 
 
@@ -35,11 +40,13 @@ def submission_of(passed: Pass, ref: str = "") -> Submission:
     return Submission(passed.operation, request.action, request.args, passed.idempotency_key, passed.attempt, ref)
 
 
-def submission_of_row(operation: Operation) -> Submission:
-    """What the provider gets of a stored operation: its arguments are not kept, and look-ups and cancels need none."""
-    return Submission(
-        operation.pk, operation.action, {}, str(operation.idempotency_key), operation.attempts, operation.ref
-    )
+def submission_of_row(operation: Operation, ref: str | None = None) -> Submission:
+    """What the provider gets of a stored operation: its arguments are not kept, and look-ups and cancels need none.
+
+    `ref`: the job that is meant, where it is another one than the operation's own reference names.
+    """
+    ref = operation.ref if ref is None else ref
+    return Submission(operation.pk, operation.action, {}, str(operation.idempotency_key), operation.attempts, ref)
 
 
 async def submit(passed: Pass) -> Settled:
@@ -87,13 +94,23 @@ async def _ended(asked: asyncio.Future[R], seconds: float) -> R:
 
 
 async def look(operation: Operation) -> Settled | None:
-    """Look a stored operation up and keep what is found; None where no answer came."""
+    """Look a stored operation up, each job of it that may go on, and keep what is found; None where no answer came."""
+    connector, action = operation.connector, operation.action
+    refs = await in_domain(_to_ask_about, operation)
     asked = await in_domain(database.now)
-    answer = await look_up(operation.connector, submission_of_row(operation), deadline=conf.DEADLINE)
-    if answer is None:
-        return None
-    evidence = read_back(answer, asked, connector=operation.connector, action=operation.action)
-    return await keep(operation.pk, [evidence])
+    submissions = [submission_of_row(operation, ref) for ref in refs]
+    found = await asyncio.gather(*(look_up(connector, one, deadline=conf.DEADLINE) for one in submissions))
+    told = zip(refs, found, strict=True)
+    evidence = [read_back(answer, asked, connector, action, ref) for ref, answer in told if answer is not None]
+    return await keep(operation.pk, evidence) if evidence else None
+
+
+def _to_ask_about(operation: Operation) -> Sequence[str]:
+    """By the key once; by reference each job that is not known to be over, or all where the outcome is open anyway."""
+    if connectors.capability(operation.connector, operation.action).look_up is not LookUp.BY_REF:
+        return [operation.ref]
+    jobs = fold(facts_of([operation])[operation.pk], database.now()).jobs
+    return (open_ones(jobs) or [job.ref for job in jobs] or [operation.ref])[:ASKED_AT_ONCE]
 
 
 async def look_up(connector: str, submission: Submission, *, deadline: float) -> Answer | None:
@@ -165,10 +182,15 @@ def heard(
     )
 
 
-def read_back(answer: Answer, asked_at: datetime, *, connector: str, action: str) -> Heard:
-    """The evidence in the answer to a look-up: absence proves something only where the look-up is authoritative."""
-    authoritative = connectors.capability(connector, action).authoritative
-    return heard(answer, asked_at, source=Source.READ_BACK, authoritative=authoritative)
+def read_back(answer: Answer, asked_at: datetime, connector: str, action: str, ref: str = "") -> Heard:
+    """The evidence in the answer to a look-up: absence proves something only where the look-up is authoritative.
+
+    Asked by `ref`, where the provider is asked so, the answer is about that job, however it names it.
+    """
+    capability = connectors.capability(connector, action)
+    if ref and capability.look_up is LookUp.BY_REF:
+        answer = replace(answer, ref=ref)
+    return heard(answer, asked_at, source=Source.READ_BACK, authoritative=capability.authoritative)
 
 
 async def keep(

@@ -160,22 +160,23 @@ class Carry:
         answer: Answer,
         *,
         asked: datetime | None = None,
+        ref: str = "",
         admission: Admission | None = None,
         followed: timedelta | None = None,
     ) -> Settled:
-        """Store the answer to the send, or to a look-up that was `asked` later."""
+        """Store the answer to the send, or to a look-up that was `asked` later, about `ref`."""
         request = self.passed.request
         if asked is None:
             evidence = asking.heard(
                 answer, self.passed.passed_at, attempt_id=self.passed.attempt_id, answered_at=self.passed.now
             )
         else:
-            evidence = asking.read_back(answer, asked, connector=request.connector, action=request.action)
+            evidence = asking.read_back(answer, asked, request.connector, request.action, ref)
         return await asking.keep(self.passed.operation, [evidence], admission=admission, followed=followed)
 
-    async def _settle(self, answer: Answer, error: str, asked: datetime | None = None) -> Outcome:
+    async def _settle(self, answer: Answer, error: str, asked: datetime | None = None, ref: str = "") -> Outcome:
         self.recording.set()
-        settled = await self._keep(answer, asked=asked, admission=Admission(self.passed.request.run, error))
+        settled = await self._keep(answer, asked=asked, ref=ref, admission=Admission(self.passed.request.run, error))
         return Outcome(
             outcome=settled.outcome or CallOutcome.FAILED,
             operation=self.passed.operation,
@@ -201,10 +202,10 @@ class Carry:
                 continue
             wait = found.retry_after or wait
             if found.claim in FINAL_CLAIMS:
-                return await self._settle(*self._judge(found), asked)
+                return await self._settle(*self._judge(found), asked, ref)
             if found.claim is not last or found.progress is not None or ticks() - kept > self._fresh:
                 last, kept = found.claim, ticks()
-                await self._keep(found, asked=asked, followed=FOLLOWED)
+                await self._keep(found, asked=asked, ref=ref, followed=FOLLOWED)
         return Outcome(CallOutcome.IGNORED, self.passed.operation)
 
     @property

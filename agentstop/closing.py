@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from django.db.models import Q
+
 from agentstop import conf, connectors, database, descendants, holding, settle
 from agentstop.models import Decision, Operation, Receipt, Run, Task
 from agentstop.models.facts import Decided
@@ -12,6 +14,7 @@ from agentstop.providers.base import Cancel
 from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
 
 OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
+MAY_GO_ON = Q(state__in=OPEN) | Q(another_open=True)  # something may still happen on the outside
 FAMILY = "family"  # the policy by which a task is stopped because those that it worked for are
 
 
@@ -62,7 +65,7 @@ def stop_tasks(tasks: Sequence[Task], cause: Decision, now: datetime) -> None:
 
 def cancel_open_operations(tasks: Sequence[int], cause: Decision, now: datetime) -> None:
     """Pass the stop on: what may still be under way is to be cancelled, where its provider can."""
-    operations = list(database.locked(Operation.objects.filter(task__in=tasks, state__in=OPEN)))
+    operations = list(database.locked(Operation.objects.filter(MAY_GO_ON, task__in=tasks)))
     asked = [operation for operation in operations if operation.cancellation == Cancellation.NONE]
     begun = _begun(asked)
     until = now + timedelta(seconds=conf.CANCEL_DEADLINE)

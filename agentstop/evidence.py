@@ -27,9 +27,11 @@ __all__ = [
     "WEAK",
     "Evidence",
     "Heard",
+    "answers_a_send",
     "attempts_of",
     "in_time",
     "receipts_of",
+    "standing",
     "weigh",
 ]
 
@@ -75,10 +77,10 @@ class Evidence:
 def weigh(facts: OperationFacts) -> Evidence:
     """The evidence in these facts; the order in which it arrived is gone after this."""
     receipts = sorted(facts.receipts, key=in_time)
-    answers = [receipt for receipt in receipts if _answers_a_send(receipt)]
+    answers = [receipt for receipt in receipts if answers_a_send(receipt)]
     heard = tuple(Heard(receipt, _speaks_for(receipt, facts.attempts, answers)) for receipt in receipts)
     finals = _final_words(heard, facts.compensated_at)
-    words = _standing(finals)
+    words = standing(finals)
     return Evidence(
         attempts=facts.attempts,
         everyone=frozenset(attempt.number for attempt in facts.attempts),
@@ -174,7 +176,7 @@ def _final_words(heard: Sequence[Heard], compensated_at: datetime | None) -> tup
     return tuple(h for h in finals if h.receipt.claim is Claim.SUCCEEDED or not _is_after(h.receipt, compensated_at))
 
 
-def _standing(finals: Sequence[Heard]) -> tuple[Heard, ...]:
+def standing(finals: Sequence[Heard]) -> tuple[Heard, ...]:
     """Those that were not answered before a final read-back was asked, which replaces them (rule 2)."""
     looks = [h.receipt for h in finals if h.receipt.source is Source.READ_BACK]
     return tuple(h for h in finals if not any(_replaces(look, h.receipt) for look in looks))
@@ -191,7 +193,8 @@ def _is_after(receipt: ReceiptFact, compensated_at: datetime | None) -> bool:
     return compensated_at is not None and receipt.seen_at >= compensated_at
 
 
-def _answers_a_send(receipt: ReceiptFact) -> bool:
+def answers_a_send(receipt: ReceiptFact) -> bool:
+    """Whether the provider's own answer to one attempt, and more than that nothing came."""
     answered = receipt.claim in POSITIVE or receipt.claim is Claim.REFUSED
     return answered and receipt.source is Source.PROVIDER and receipt.attempt is not None
 

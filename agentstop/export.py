@@ -57,7 +57,7 @@ def _attempts(task: Task) -> Iterator[dict[str, Any]]:
     for one in Attempt.objects.using(database.alias()).filter(operation__task=task):
         yield {
             "id": one.pk, "at": one.passed_at, "fact": "attempt", "operation": one.operation_id, "run": one.run,
-            "what": one.verb, "attempt": one.number, "by": one.sender, "until": one.lease_until,
+            "what": one.verb, "attempt": one.number, "by": one.sender, "until": one.lease_until, "ref": one.ref,
         }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from agentstop.states import (
 # One query and not four: every receipt is folded while its operation is locked. `undoing`: requests to compensate it.
 FACTS = """
 SELECT 'attempt', operation_id, id, verb, number, CAST(NULL AS bigint), passed_at, lease_until, settling, max_age,
-  CAST(NULL AS varchar(20)), CAST(NULL AS text), CAST(NULL AS boolean), CAST(NULL AS timestamp with time zone)
+  CAST(NULL AS varchar(20)), ref, CAST(NULL AS boolean), CAST(NULL AS timestamp with time zone)
 FROM {attempt} WHERE operation_id IN ({ids})
 UNION ALL
 SELECT 'receipt', operation_id, id, claim, NULL, attempt_id, asked_at, seen_at, NULL, NULL,
@@ -96,7 +96,8 @@ def _add(
     at, until = database.moment(at), database.moment(until)
     if kind == "attempt":
         spans = {"settling": database.duration(settling), "max_age": database.duration(max_age)}
-        rows.attempts.append(Attempt(id=pk, verb=word, number=number, passed_at=at, lease_until=until, **spans))
+        told = {"passed_at": at, "lease_until": until, "ref": text}
+        rows.attempts.append(Attempt(id=pk, verb=word, number=number, **told, **spans))
     elif kind == "receipt":
         provider_at = database.moment(provider_at)
         worth = {"authoritative": bool(authoritative), "provider_at": provider_at}
@@ -155,7 +156,7 @@ def _cancel(rows: _Rows, submits: list[Attempt]) -> CancelFacts:
         until=max((decision.until for decision in asked if decision.until is not None), default=None),
         possible=bool(last.detail.get("possible", True)),
         needs_ref=bool(last.detail.get("needs_ref", False)),
-        tries=tuple(CancelTry(attempt.number, attempt.lease_until) for attempt in tries),
+        tries=tuple(CancelTry(attempt.number, attempt.lease_until, attempt.ref) for attempt in tries),
         answers=tuple(
             CancelAnswer(Claim(receipt.claim), numbers[receipt.attempt_id])
             for receipt in rows.receipts

@@ -5,12 +5,11 @@ The rules are asked in turn and the first that fits decides; the order in which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from agentstop.cancellation import fold_cancellation
 from agentstop.evidence import (
-    NO_EFFECT,
     POSITIVE,
     PROVIDERS_WORD,
     WEAK,
@@ -20,11 +19,9 @@ from agentstop.evidence import (
     receipts_of,
     weigh,
 )
+from agentstop.references import another_is_open, is_doubled, jobs_of, open_ones, the_one
 from agentstop.states import (
     FINAL_CLAIMS,
-    FINAL_STATES,
-    CancelFacts,
-    Cancellation,
     Claim,
     Folded,
     OperationFacts,
@@ -33,9 +30,7 @@ from agentstop.states import (
     Source,
 )
 
-__all__ = ["fold", "fold_cancellation"]
-
-_NOTHING_TO_CANCEL = FINAL_STATES | {OperationState.PREPARED, OperationState.NOT_SENT}
+__all__ = ["fold"]
 
 
 class _Verdict(NamedTuple):
@@ -47,59 +42,30 @@ class _Verdict(NamedTuple):
 
 def fold(facts: OperationFacts, now: datetime) -> Folded:
     """The state that these facts give at `now`; the order in which they arrived plays no part."""
-    verdict = _judge(facts, now)
-    has_ref = any(receipt.ref for receipt in facts.receipts)
-    cancellation, cancel_due_at = fold_cancellation(facts.cancel, verdict.state, has_ref=has_ref, now=now)
-    due = [moment for moment in (verdict.due_at, cancel_due_at) if moment is not None]
+    evidence = weigh(facts)
+    verdict, jobs = _judge(facts, evidence, now), jobs_of(evidence)
+    another_open = verdict.state is OperationState.SUCCEEDED and another_is_open(jobs)
+    asked = fold_cancellation(facts.cancel, verdict.state, refs=open_ones(jobs), now=now, another_open=another_open)
+    due = [moment for moment in (verdict.due_at, asked.due_at) if moment is not None]
     return Folded(
         state=verdict.state,
-        cancellation=cancellation,
+        cancellation=asked.word,
         due_at=min(due, default=None),
         decided_by=verdict.decided_by,
         contradictory=verdict.contradictory,
-        doubled=_is_doubled(facts.receipts),
+        doubled=is_doubled(jobs),
+        another_open=another_open,
+        ref=the_one(jobs),
+        jobs=jobs,
+        cancel_of_jobs=asked.of_jobs,
+        cancel_due=asked.due,
+        cancel_tries=asked.tries,
     )
 
 
-def fold_cancellation(
-    cancel: CancelFacts, state: OperationState, *, has_ref: bool, now: datetime
-) -> tuple[Cancellation, datetime | None]:
-    """How far cancelling got, and when time alone will change that."""
-    if cancel.asked_at is None:
-        return Cancellation.NONE, None
-    if state is OperationState.CANCELLED:
-        return Cancellation.CONFIRMED, None
-    if state in _NOTHING_TO_CANCEL:
-        return Cancellation.MOOT, None
-    if not cancel.possible:
-        return Cancellation.UNSUPPORTED, None
-    if any(answer.claim is Claim.CANCELLED for answer in cancel.answers):
-        return Cancellation.ACKNOWLEDGED, None
-    if not cancel.tries and cancel.until is not None and now >= cancel.until:
-        return Cancellation.UNDELIVERABLE, None
-    if cancel.needs_ref and not has_ref:
-        return Cancellation.WAITING, None if cancel.tries else cancel.until
-    return _fold_last_try(cancel, now)
-
-
-def _fold_last_try(cancel: CancelFacts, now: datetime) -> tuple[Cancellation, datetime | None]:
-    if not cancel.tries:
-        return Cancellation.REQUESTED, cancel.until
-    last = max(cancel_try.number for cancel_try in cancel.tries)
-    heard = {answer.claim for answer in cancel.answers if answer.attempt == last}
-    if Claim.REFUSED in heard:
-        return Cancellation.REFUSED, None
-    if not heard or Claim.LOST in heard:  # it may have arrived, so "could not be delivered" would claim too much
-        return Cancellation.SENT, None
-    if cancel.until is not None and now >= cancel.until:
-        return Cancellation.UNDELIVERABLE, None
-    return Cancellation.REQUESTED, cancel.until
-
-
-def _judge(facts: OperationFacts, now: datetime) -> _Verdict:
+def _judge(facts: OperationFacts, evidence: Evidence, now: datetime) -> _Verdict:
     if not facts.attempts:
         return _Verdict(OperationState.NOT_SENT if facts.refused else OperationState.PREPARED)
-    evidence = weigh(facts)
     verdict = (
         _if_succeeded(evidence)
         or _if_without_effect(evidence)
@@ -217,11 +183,3 @@ def _by_person(evidence: Evidence, verdict: _Verdict) -> _Verdict | None:
     if any(receipt.seen_at > last and receipt.claim not in claims for receipt in provider):
         return None
     return _Verdict(OperationState(claims.pop()), receipts_of(said), contradictory=verdict.contradictory)
-
-
-def _is_doubled(receipts: Iterable[ReceiptFact]) -> bool:
-    """Whether one key came back with several references that are not known to have had no effect."""
-    heard = [r for r in receipts if r.ref and r.claim in POSITIVE and r.source in PROVIDERS_WORD]
-    done = {r.ref for r in heard if r.claim is Claim.SUCCEEDED}
-    without_effect = {r.ref for r in heard if r.claim in NO_EFFECT}
-    return len(done | ({r.ref for r in heard} - without_effect)) > 1

@@ -23,9 +23,11 @@ def wants_cancel(operation: Operation) -> bool:
 
 
 def wants_look(operation: Operation) -> bool:
-    return OperationState(operation.state) in {OperationState.ACCEPTED, OperationState.UNKNOWN} and can_look_up(
-        operation
-    )
+    """Whether its outcome is open; where it made more than one thing, and each can be asked about, of all of them."""
+    if operation.another_open:
+        how = connectors.capability(operation.connector, operation.action).look_up
+        return how is LookUp.BY_REF
+    return operation.state in {OperationState.ACCEPTED, OperationState.UNKNOWN} and can_look_up(operation)
 
 
 def schedule(
@@ -34,14 +36,16 @@ def schedule(
     """Set when it is due; a change starts the back-off anew, and what waits for time alone is due when time has come.
 
     A request to cancel is due at once, and backs off with each try that did not arrive, whatever changes in between.
+    `cancel_tries`: of the job that was asked least often; one that is new is not kept waiting for the others.
     """
+    untried = wants_cancel(operation) and not cancel_tries
     if not (wants_cancel(operation) or wants_look(operation)):
         operation.follow_up_at = operation.due_at
         operation.follow_ups = 0
     elif followed is not None and not wants_cancel(operation):
         operation.follow_up_at = now + followed
         operation.follow_ups = 0
-    elif changed or operation.follow_up_at is None:
+    elif changed or operation.follow_up_at is None or (untried and operation.follow_up_at > now):
         operation.follow_up_at = now + _first_wait(operation, cancel_tries)
         operation.follow_ups = 0
 

@@ -5,6 +5,7 @@ What is due are rows, taken by lease, so that any number of workers share them a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -13,10 +14,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from django.db.models import Max
-
 from agentstop import asking, bodies, conf, connectors, database, permissions, settle, wake
 from agentstop.exceptions import TaskNotFound
+from agentstop.facts import facts_of
+from agentstop.folding import fold
 from agentstop.follow_up import back_off, can_look_up, wants_cancel, wants_look
 from agentstop.models import Attempt, Decision, Operation
 from agentstop.models.facts import Decided
@@ -133,46 +134,47 @@ def _reschedule(due: Due) -> None:
 
 async def _cancel(operation: Operation) -> bool:
     """Ask the provider to give it up, recorded before it is sent, as every attempt; False once the outcome is known."""
-    attempt = await in_domain(_begin_cancel, operation.pk)
-    if attempt is None:
-        return True
-    reply = await asking.cancel(operation.connector, asking.submission_of_row(operation), deadline=conf.DEADLINE)
+    attempts = await in_domain(_begin_cancel, operation.pk)
+    settled = await asyncio.gather(*(_ask_to_cancel(operation, attempt) for attempt in attempts))
+    return not any(state in FINAL_STATES for state in settled)
+
+
+async def _ask_to_cancel(operation: Operation, attempt: Attempt) -> str:
+    """Send one request that is recorded already; answers the operation's state after the reply."""
+    submission = asking.submission_of_row(operation, attempt.ref)
+    reply = await asking.cancel(operation.connector, submission, deadline=conf.DEADLINE)
     settled = await asking.keep(operation.pk, _heard(reply, attempt, operation))
-    return settled.state not in FINAL_STATES
+    return settled.state
 
 
 @database.retried
-def _begin_cancel(operation_id: int) -> Attempt | None:
-    """Record the next request to cancel before it is sent; None where there is none to send now."""
-    using = database.alias()
+def _begin_cancel(operation_id: int) -> Sequence[Attempt]:
+    """Record the next requests to cancel before they are sent, one for each job; none where none is to be sent now."""
     with database.durable():
         operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
         now = database.now()
         settle.refold([operation], now)
-        tries = Attempt.objects.using(using).filter(operation=operation, verb=Verb.CANCEL)
-        if not wants_cancel(operation) or _in_vain(operation, tries.order_by("number").last(), now):
-            return None
-        attempt = Attempt.objects.using(using).create(
-            operation=operation,
-            verb=Verb.CANCEL,
-            number=tries.count() + 1,
-            passed_at=now,
-            lease_until=now + timedelta(seconds=conf.DEADLINE + conf.LEASE_MARGIN),
-            settling=timedelta(0),
-            max_age=timedelta(0),
-        )
-        settle.refold([operation], now)
-    wake.announce(operation.task_id)
-    return attempt
+        due = fold(facts_of([operation])[operation.pk], now).cancel_due if wants_cancel(operation) else ()
+        attempts = [_request(operation, ref, now) for ref in due]
+        if attempts:
+            settle.refold([operation], now)
+    if attempts:
+        wake.announce(operation.task_id)
+    return attempts
 
 
-def _in_vain(operation: Operation, last: Attempt | None, now: datetime) -> bool:
-    """Whether a request is on its way, or the time for trying is over."""
-    if last is not None and last.lease_until > now and not last.receipts.exists():
-        return True
-    asked = Decision.objects.using(database.alias()).filter(operation=operation, verb=Decided.CANCEL)
-    until = asked.aggregate(until=Max("until"))["until"]
-    return until is not None and now >= until
+def _request(operation: Operation, ref: str, now: datetime) -> Attempt:
+    tries = Attempt.objects.using(database.alias()).filter(operation=operation, verb=Verb.CANCEL)
+    return tries.create(
+        operation=operation,
+        verb=Verb.CANCEL,
+        number=tries.count() + 1,
+        passed_at=now,
+        lease_until=now + timedelta(seconds=conf.DEADLINE + conf.LEASE_MARGIN),
+        settling=timedelta(0),
+        max_age=timedelta(0),
+        ref=ref,
+    )
 
 
 def _heard(reply: CancelReply, attempt: Attempt, operation: Operation) -> list[Heard]:
@@ -189,8 +191,15 @@ def _heard(reply: CancelReply, attempt: Attempt, operation: Operation) -> list[H
     answer = reply.answer
     capability = connectors.capability(operation.connector, operation.action)
     if answer is None and reply.claim is Claim.CANCELLED and capability.ack_is_final:
-        answer = Answer(Claim.CANCELLED, ref=operation.ref, body=reply.body)
+        answer = Answer(Claim.CANCELLED, body=reply.body)
     if answer is None:
         return [request]
     effect = asking.heard(answer, asked)
-    return [request, effect if effect.ref else replace(effect, ref=operation.ref)]
+    return [request, replace(effect, ref=_told_of(effect.ref, attempt, operation, by_ref=capability.cancel_needs_ref))]
+
+
+def _told_of(ref: str, attempt: Attempt, operation: Operation, *, by_ref: bool) -> str:
+    """Which job a reply is about: asked by a reference, that one; by the key, of several the one that it names."""
+    if by_ref:
+        return attempt.ref
+    return ref if ref or operation.doubled else attempt.ref

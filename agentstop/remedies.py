@@ -100,6 +100,8 @@ def read_undoing(known: Known, undoings: Sequence[Known]) -> Undoing | None:
     way = known.capability.compensation
     if last.folded.state is OperationState.SUCCEEDED and way is not None and way.extent is Extent.PARTIAL:
         text, tone = sentences.UNDONE_IN_PART, Tone.NOTICE
+    if last.folded.state is OperationState.SUCCEEDED and known.folded.doubled:
+        text, tone = sentences.UNDONE_ONE_OF_SEVERAL, Tone.NOTICE
     answer = said(last.result) if last.folded.state is OperationState.FAILED else ""
     return Undoing(named(last), gettext(text), tone, answer)
 

@@ -17,6 +17,7 @@ from agentstop import account, permissions, remedies, sentences, wording
 from agentstop.account import Account, Known, Result
 from agentstop.bodies import Form
 from agentstop.exceptions import TaskNotFound
+from agentstop.manifold import JobLine, read_jobs
 from agentstop.models import Task
 from agentstop.providers.base import Compensation
 from agentstop.remedies import Named, Settling, Undoing, name_of
@@ -41,6 +42,8 @@ class OperationReport:
     state: OperationState
     cancellation: Cancellation
     reading: Reading
+    doubled: bool  # it was perhaps done more than once
+    jobs: tuple[JobLine, ...]  # where it has come back with several references: what is known of each
     link: str  # the http(s) address of what was made; empty where none is known
     answer: str  # the beginning of what the provider said when it failed
     can_look_up: bool  # asking the provider now can tell more
@@ -180,9 +183,8 @@ def _stoppable(state: TaskState, operations: tuple[Known, ...]) -> bool:
     """Dispatch is open, or something is under way that nobody has asked to cancel yet."""
     if state in (TaskState.ACTIVE, TaskState.PAUSED):
         return True
-    return state is TaskState.FINISHED and any(
-        known.folded.state in OPEN and known.folded.cancellation is Cancellation.NONE for known in operations
-    )
+    goes_on = (known.folded for known in operations if known.folded.state in OPEN or known.folded.another_open)
+    return state is TaskState.FINISHED and any(folded.cancellation is Cancellation.NONE for folded in goes_on)
 
 
 def _failures(operations: tuple[OperationReport, ...]) -> str:
@@ -223,6 +225,8 @@ def _operation(known: Known, task: Task, undoings: Sequence[Known], undone: Know
         state=folded.state,
         cancellation=folded.cancellation,
         reading=reading,
+        doubled=folded.doubled,
+        jobs=read_jobs(folded),
         link=_link(known.result, row.ref) if folded.state is OperationState.SUCCEEDED else "",
         answer=remedies.said(known.result) if folded.state is OperationState.FAILED else "",
         can_look_up=situation.can_look_up and not remedies.is_told_by_evidence(known),

@@ -171,6 +171,16 @@ FORGOTTEN = _("The provider was heard about it before; asked since, it has nothi
 SIGN_TOO_OLD = _("The last sign of life is too long ago.")
 DOUBLED = _("Different references came back for one key: it was perhaps done twice.")
 
+# Where it was perhaps done twice: what is known of each job, by its reference and its final word.
+JOBS: dict[Claim | None, str] = {
+    None: _("It may have its effect still, or have had it."),
+    Claim.SUCCEEDED: _("It was done."),
+    Claim.FAILED: _("It failed."),
+    Claim.CANCELLED: _("It was cancelled."),
+}
+UNDONE_ONE_OF_SEVERAL = _("One effect of it was undone; it was perhaps done more than once.")
+UNDOES_ONE_OF_SEVERAL = _("It was perhaps done more than once: only what is named here is undone.")
+
 # What is known about the moment of something completed before cancellation.
 ANSWERED_BEFORE = _("That was answered before Stop was pressed.")
 CLOCK_BEFORE = _("By the provider's own clock it was done before Stop was pressed.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Min, Q
+from django.db.models import Min
 
 from agentstop import bodies, connectors, database, storing, wake
 from agentstop.facts import facts_of
@@ -81,11 +81,9 @@ def record(
 
 
 def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
-    """The row of a piece of evidence; a reference in it becomes the operation's."""
+    """The row of a piece of evidence."""
     body = heard.body or bodies.NOTHING
     ref = bodies.safe(heard.ref)[: bodies.LONGEST_REF]
-    if ref:
-        operation.ref = ref
     return Receipt(
         operation=operation,
         attempt_id=heard.attempt_id or _last_of_its_job(operation, heard, ref),
@@ -104,16 +102,20 @@ def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
 
 
 def _last_of_its_job(operation: Operation, heard: Heard, ref: str) -> int | None:
-    """A look-up by reference tells of one job: the last attempt that can have made it, and of later ones nothing."""
+    """A look-up by reference tells of one job: the last attempt that can have made it, and of later ones nothing.
+
+    One that an attempt has returned was made by it or before it; any other by what had passed when it was heard of.
+    """
     how = connectors.capability(operation.connector, operation.action).look_up
     if heard.source is not Source.READ_BACK or how is not LookUp.BY_REF:
         return None
-    tries = Attempt.objects.using(database.alias()).filter(operation=operation, verb=Verb.SUBMIT)
+    tries = Attempt.objects.using(database.alias()).filter(operation=operation, verb=Verb.SUBMIT).order_by("-number")
     told = Receipt.objects.using(database.alias()).filter(operation=operation, ref=ref or operation.ref)
+    returned = tries.filter(receipts__in=told.filter(source=Source.PROVIDER)).values_list("pk", flat=True).first()
     since = told.aggregate(first=Min("seen_at"))["first"]
-    if since is not None:
-        tries = tries.filter(Q(passed_at__lt=since) | Q(receipts__in=told))
-    return tries.order_by("-number").values_list("pk", flat=True).first()
+    if returned is not None or since is None:
+        return returned or tries.values_list("pk", flat=True).first()
+    return tries.filter(passed_at__lt=since).values_list("pk", flat=True).first()
 
 
 def refold(operations: Sequence[Operation], now: datetime, *, followed: timedelta | None = None) -> None:
@@ -133,9 +135,9 @@ def _fold_in(
     """Set what all of their facts, and receipts that are about to be stored, make of the locked operations."""
     facts = facts_of(operations, unsaved)
     for operation in operations:
-        changed = apply(operation, fold(facts[operation.pk], now), now, heard=bool(unsaved))
-        tries = len(facts[operation.pk].cancel.tries)
-        schedule(operation, now, changed=changed, cancel_tries=tries, followed=followed)
+        folded = fold(facts[operation.pk], now)
+        changed = apply(operation, folded, now, heard=bool(unsaved))
+        schedule(operation, now, changed=changed, cancel_tries=folded.cancel_tries, followed=followed)
 
 
 def apply(operation: Operation, folded: Folded, now: datetime, *, heard: bool = False) -> bool:
@@ -143,7 +145,8 @@ def apply(operation: Operation, folded: Folded, now: datetime, *, heard: bool = 
 
     `heard`: a new receipt made the state; otherwise time alone may have, at the moment that was due.
     """
-    changed = bool(operation.state != folded.state or operation.cancellation != folded.cancellation)
+    before = (operation.state, operation.cancellation, operation.another_open)
+    changed = before != (folded.state, folded.cancellation, folded.another_open)
     if operation.state != folded.state:
         operation.state = folded.state
         due = operation.due_at if not heard and operation.due_at is not None else now
@@ -151,6 +154,8 @@ def apply(operation: Operation, folded: Folded, now: datetime, *, heard: bool = 
     operation.cancellation = folded.cancellation
     operation.contradictory = folded.contradictory
     operation.doubled = folded.doubled
+    operation.another_open = folded.another_open
+    operation.ref = folded.ref
     operation.folded_at = now
     operation.due_at = folded.due_at
     return changed

@@ -129,6 +129,7 @@ class CancelTry:
 
     number: int
     lease_until: datetime
+    ref: str = ""  # of the job that it named; empty: it named the key alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,16 @@ class OperationFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """What the provider made of one or more attempts, by the reference that it gives it."""
+
+    ref: str
+    attempts: frozenset[int]  # that returned it; none where it was heard of otherwise
+    since: datetime  # when it was first heard of
+    said: Claim | None  # succeeded, failed or cancelled; None: it is not known to be over
+
+
+@dataclass(frozen=True, slots=True)
 class Folded:
     """What the facts say at `now`, and when time alone will make them say something else."""
 
@@ -172,3 +183,9 @@ class Folded:
     decided_by: tuple[ReceiptFact, ...] = ()
     contradictory: bool = False  # final words exclude each other
     doubled: bool = False  # different references came back for one key: perhaps done twice
+    another_open: bool = False  # it has succeeded, and another job of it may still have its effect
+    ref: str = ""  # the reference that stands for it: of what was done, else of what may go on
+    jobs: tuple[Job, ...] = ()  # the newest first
+    cancel_of_jobs: tuple[tuple[str, Cancellation], ...] = ()  # of each that may go on, once cancelling was asked for
+    cancel_due: tuple[str, ...] = ()  # the jobs to be asked to be given up now, "" for the key alone
+    cancel_tries: int = 0  # how often the least tried of those that wait for it was asked

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from agentstop import bodies, closing, database, descendants, family, holding, permissions, wake
 from agentstop.descendants import GoesOn
@@ -170,20 +170,20 @@ def _close(task: Task, decision: Decision, now: datetime) -> None:
 
 
 def _report(task: Task, decision: Decision, why: str, closed: Sequence[int], held: Sequence[int]) -> StopReport:
-    states = Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "state")
+    rows = Operation.objects.using(database.alias()).filter(task=task)
     return StopReport(
         task=task.pk,
         stopped=not why,
         why=why,
         decision=decision.pk,
         at=decision.at,
-        open=_having(states, closing.OPEN),
-        never_sent=_having(states, UNSENT),
+        open=_ids(rows.filter(closing.MAY_GO_ON)),
+        never_sent=_ids(rows.filter(state__in=UNSENT)),
         descendants=len(closed),
         held=tuple(held),
         goes_on=tuple(islice(descendants.going_on([task.pk, *closed]), NAMED)),
     )
 
 
-def _having(states: Any, wanted: Sequence[str]) -> tuple[int, ...]:
-    return tuple(pk for pk, state in states if state in wanted)
+def _ids(rows: QuerySet[Operation]) -> tuple[int, ...]:
+    return tuple(rows.order_by("pk").values_list("pk", flat=True))

@@ -31,6 +31,7 @@ FOLDED = (
     "cancellation",
     "contradictory",
     "doubled",
+    "another_open",
     "ref",
     "folded_at",
     "due_at",

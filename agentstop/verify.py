@@ -84,7 +84,7 @@ def _of_operations(operations: Sequence[Operation]) -> Iterator[Difference]:
     facts = facts_of(operations)
     for operation in operations:
         folded = fold(facts[operation.pk], operation.folded_at)
-        for column in ("state", "cancellation", "contradictory", "doubled", "due_at"):
+        for column in ("state", "cancellation", "contradictory", "doubled", "another_open", "ref", "due_at"):
             stored, said = getattr(operation, column), getattr(folded, column)
             if stored != said:
                 yield Difference("operation", operation.pk, column, str(stored), str(said))

@@ -74,6 +74,7 @@ def undo(request: HttpRequest, operation: int) -> HttpResponse:
         "consequences": way.consequences or gettext(sentences.NO_CONSEQUENCES),
         "extent": gettext(sentences.EXTENTS[way.extent]),
         "stays": gettext(sentences.STAYS_DONE),
+        "several": gettext(sentences.UNDOES_ONE_OF_SEVERAL) if found.doubled else "",
     }
     return _ask(request, "undo", told, found, {"way": way, **texts})
 

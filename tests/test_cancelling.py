@@ -176,6 +176,7 @@ def test_waiting_ends_at_the_deadline_and_the_stop_holds(desk: type[Desk]) -> No
     run = begin("Job")
     operation = accepted(run)
     report: StopReport = stop(run.task_id, policy="test")
+    soon(operation)
     assert confirm(report, deadline=0.2) == {operation.pk: Cancellation.ACKNOWLEDGED}
     assert run.call("job", connector="desk", key="next", send=lambda op: "sent").ignored
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agentstop import asking, database, reconcile, settle
 from agentstop.compensate import CannotCompensate, compensate
 from agentstop.exceptions import Denied, InFlight, TaskNotFound
-from agentstop.models import Decision, Operation
+from agentstop.models import Decision, Operation, Receipt
 from agentstop.providers.base import Answer
 from agentstop.runs import Run, begin
 from agentstop.settle import Heard
@@ -88,12 +88,13 @@ def test_the_database_itself_refuses_a_second_one(sandbox: SandboxClient, ann: U
 
 def test_a_failed_one_is_visible_and_may_be_tried_again(sandbox: SandboxClient, ann: User) -> None:
     operation = made(begin("Upload", owner=ann))
-    Operation.objects.filter(pk=operation.pk).update(ref="/uploads/999")
+    told = Receipt.objects.filter(operation=operation, claim="succeeded")
+    told.update(ref="/uploads/999")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Operation, "idempotency_key", "00000000-0000-0000-0000-000000000000", raising=False)
         settled = compensate(operation.pk, by=ann).future.result(HANG_GUARD)
     assert settled.state == "failed"
-    Operation.objects.filter(pk=operation.pk).update(ref=sandbox.effects(str(operation.idempotency_key))[0]["ref"])
+    told.update(ref=sandbox.effects(str(operation.idempotency_key))[0]["ref"])
     assert compensate(operation.pk, by=ann).future.result(HANG_GUARD).state == "succeeded"
     states = Operation.objects.filter(compensates=operation).order_by("pk").values_list("state", flat=True)
     assert list(states) == ["failed", "succeeded"]

@@ -166,9 +166,9 @@ def test_a_worker_that_dies_amid_a_cancel_leaves_a_request_that_is_repeated(
 ) -> None:
     run = at_work("k")
     (due,) = reconcile._claim(50, None)
-    assert reconcile._begin_cancel(due.operation.pk) is not None  # recorded, perhaps sent, and then it is gone
+    assert len(reconcile._begin_cancel(due.operation.pk)) == 1  # recorded, perhaps sent, and then it is gone
     assert of_key(run.task_id, "k").cancellation is Cancellation.SENT
-    assert reconcile._begin_cancel(due.operation.pk) is None  # while that may be on its way
+    assert reconcile._begin_cancel(due.operation.pk) == []  # while that may be on its way
     let_pass(run.task_id, 2 * conf.DEADLINE + conf.LEASE_MARGIN + 1)
     assert reconcile.work() == 1
     assert of_key(run.task_id, "k").state is OperationState.CANCELLED

@@ -21,7 +21,7 @@ from agentstop import permissions
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
 from agentstop.admin.inlines import DecisionOfTaskInline, OperationInline, RunInline
 from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
-from agentstop.closing import OPEN
+from agentstop.closing import MAY_GO_ON
 from agentstop.models import Operation, Run, ServingLink, Task
 from agentstop.states import TaskState
 
@@ -55,7 +55,7 @@ class TaskAdmin(ReadOnlyAdmin):
         return ("title", "=id", f"owner__{get_user_model().USERNAME_FIELD}", "=subject_id")
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
-        still_open = Operation.objects.filter(task=OuterRef("pk"), state__in=OPEN).order_by().values("task")
+        still_open = Operation.objects.filter(MAY_GO_ON, task=OuterRef("pk")).order_by().values("task")
         count = Subquery(still_open.annotate(count=Count("pk")).values("count"))
         tasks: models.QuerySet[Any] = super().get_queryset(request)
         tasks = tasks.annotate(still_open=Coalesce(count, 0))

@@ -100,6 +100,7 @@ class Attempt(models.Model):
     lease_until = models.DateTimeField()
     settling = models.DurationField()  # copied from the connector: the fold needs no configuration
     max_age = models.DurationField()
+    ref = models.TextField(blank=True, default="", db_default="")  # of a cancel request: the job that it names
     sender = models.CharField(max_length=255, blank=True)  # host and process, for people
 
     class Meta:

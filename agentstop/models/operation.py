@@ -39,7 +39,8 @@ class Operation(models.Model):
     cancellation = word_field(Cancellation, default=Cancellation.NONE)
     contradictory = models.BooleanField(default=False)
     doubled = models.BooleanField(default=False)  # different references came back for one key
-    ref = models.TextField(blank=True)  # the provider's reference, as last heard
+    another_open = models.BooleanField(default=False, db_default=False)  # succeeded, and another job of it may go on
+    ref = models.TextField(blank=True)  # the provider's name for what was done, else for what may go on
     folded_at = models.DateTimeField()
     due_at = models.DateTimeField(null=True, blank=True)  # when time alone makes the facts say something else
 
@@ -84,4 +85,5 @@ class Operation(models.Model):
     @property
     def is_open(self) -> bool:
         """Something may still happen on the outside."""
-        return self.state in {OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN}
+        going = self.state in {OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN}
+        return going or self.another_open

@@ -7,7 +7,8 @@ from itertools import combinations, permutations, product
 
 import pytest
 
-from agentstop.folding import fold, fold_cancellation
+from agentstop.cancellation import fold_cancellation
+from agentstop.folding import fold
 from agentstop.states import (
     FINAL_STATES,
     OPEN_CANCELLATIONS,
@@ -42,12 +43,12 @@ def cancellation(
     now: float = 50,
 ) -> Cancellation:
     cancel = CancelFacts(ASKED, UNTIL, possible, needs_ref, tries, answers)
-    return fold_cancellation(cancel, state, has_ref=has_ref, now=at(now))[0]
+    return fold_cancellation(cancel, state, refs=("job-7",) if has_ref else (), now=at(now)).word
 
 
 def test_without_anybody_asking_there_is_no_cancellation_in_any_state() -> None:
     for state in OperationState:
-        assert fold_cancellation(CancelFacts(), state, has_ref=True, now=at(50))[0] is Cancellation.NONE
+        assert fold_cancellation(CancelFacts(), state, refs=("job-7",), now=at(50)).word is Cancellation.NONE
 
 
 def test_only_a_cancelled_operation_confirms_it() -> None:
@@ -106,10 +107,8 @@ def test_a_try_that_nothing_was_heard_of_may_have_arrived(now: float) -> None:
 
 def test_without_a_deadline_a_failed_try_stays_to_be_repeated() -> None:
     cancel = CancelFacts(ASKED, tries=(FIRST,), answers=(CancelAnswer(Claim.UNSENT, 1),))
-    assert fold_cancellation(cancel, OperationState.ACCEPTED, has_ref=True, now=at(9e6)) == (
-        Cancellation.REQUESTED,
-        None,
-    )
+    asked = fold_cancellation(cancel, OperationState.ACCEPTED, refs=("job-7",), now=at(9e6))
+    assert (asked.word, asked.due_at, asked.due) == (Cancellation.REQUESTED, None, ("job-7",))
 
 
 def inputs() -> Iterator[tuple[OperationState, dict[str, bool], tuple[CancelTry, ...], float]]:

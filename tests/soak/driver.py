@@ -69,6 +69,7 @@ class Look:
     """A look-up of somebody else's that is under way."""
 
     operation: int
+    ref: str
     asked: Any  # by the virtual clock
     found: Any = None
 

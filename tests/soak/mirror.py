@@ -59,6 +59,8 @@ class Operation(Row):
     state: str
     cancellation: str
     contradictory: bool
+    doubled: bool
+    another_open: bool
     ref: str
     folded_at: datetime
     due_at: datetime | None
@@ -94,6 +96,7 @@ class Attempt(Row):
     lease_until: datetime
     settling: timedelta
     max_age: timedelta
+    ref: str
 
     @property
     def settled_at(self) -> datetime:

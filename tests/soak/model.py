@@ -103,16 +103,22 @@ class Model:
         if run is not None and max(run, 1) < row.last_run:
             why = "newer_run"
         states = {one.id: self.state(one) for one in self.mirror.all(Operation) if one.task_id == task}
+        goes_on = [one for one, state in states.items() if self._goes_on(one, state)]
         asked = [
-            "decision cancel applied"
-            for one, state in states.items()
-            if state in OPEN and why != "newer_run" and self._cancellation(one) == "none"
+            "decision cancel applied" for one in goes_on if why != "newer_run" and self._cancellation(one) == "none"
         ]
-        word = stop_word(why, having(states, OPEN), having(states, UNSENT))
+        word = stop_word(why, goes_on, having(states, UNSENT))
         return expected(word, f"decision stop {'noted' if why else 'applied'}", *asked)
 
+    def _goes_on(self, operation: int, state: str) -> bool:
+        """It may still have its effect, or have it a second time."""
+        return state in OPEN or self._reading(operation).another_open
+
+    def _reading(self, operation: int) -> reading.Reading:
+        return reading.read(self.mirror, self.mirror.get(Operation, operation), self.now)
+
     def _cancellation(self, operation: int) -> str:
-        return reading.read(self.mirror, self.mirror.get(Operation, operation), self.now).cancellation
+        return self._reading(operation).cancellation
 
     # The gate
 

@@ -182,11 +182,13 @@ def look(episode: Episode, a: int, b: int, c: int) -> Step | None:
     if operation is None:
         return None
     how = PROFILES[operation.action].look_up
-    if how is LookUp.NONE or (how is LookUp.BY_REF and not operation.ref):
+    refs = sorted({receipt.ref for receipt in episode.mirror.of(Receipt, operation.id)} - {""})
+    if how is LookUp.NONE or (how is LookUp.BY_REF and not refs):
         return None
-    asking_now = Look(operation.id, episode.clock.virtual())
+    ref = refs[c % len(refs)] if refs else ""
+    asking_now = Look(operation.id, ref, episode.clock.virtual())
     if b % 2:
-        asking_now.found = episode.world.look_up(operation.action, operation.idempotency_key, operation.ref)
+        asking_now.found = episode.world.look_up(operation.action, operation.idempotency_key, ref)
     episode.looks.append(asking_now)
     episode.log.append(f"{operation.id} is looked up: {asking_now.found}")
     return None
@@ -200,12 +202,11 @@ def find(episode: Episode, a: int, b: int, c: int) -> Step | None:
     looked = episode.looks.pop(a % len(episode.looks))
     operation = episode.mirror.get(Operation, looked.operation)
     if looked.found is None:
-        looked.found = episode.world.look_up(operation.action, operation.idempotency_key, operation.ref)
+        looked.found = episode.world.look_up(operation.action, operation.idempotency_key, looked.ref)
     claim, ref = looked.found
     asked = looked.asked - episode.clock.travelled
-    heard = asking.read_back(
-        Answer(claim, Source.READ_BACK, ref=ref), asked, connector=CONNECTOR, action=operation.action
-    )
+    answer = Answer(claim, Source.READ_BACK, ref=ref)
+    heard = asking.read_back(answer, asked, CONNECTOR, operation.action, looked.ref)
     submits = episode.mirror.submits(operation.id)
     wished = submits[-1].run if submits and claim in FINAL_CLAIMS and b % 2 else None
     words = f"the look-up of {operation.id} is answered: {claim} {ref}"

@@ -83,7 +83,13 @@ def _pauses(mirror: Mirror, task: int) -> list[tuple[datetime, datetime | None]]
 def require_states(mirror: Mirror) -> None:
     """R36: the stored states are what the facts say, read by other code than the product's, and time is minded."""
     for operation in mirror.all(Operation):
-        stored = reading.Reading(operation.state, operation.cancellation, operation.contradictory)
+        stored = reading.Reading(
+            operation.state,
+            operation.cancellation,
+            operation.contradictory,
+            operation.another_open,
+            operation.doubled,
+        )
         folded = reading.read(mirror, operation, operation.folded_at)
         require(stored == folded, f"{operation} is stored as {stored}, and its facts said {folded}")
         if operation.due_at is None or operation.due_at > mirror.at:
@@ -157,7 +163,8 @@ def require_convergence(mirror: Mirror, world: World) -> None:
         require(operation.state == state, f"{operation} is stored as {operation.state} and reads as {state}")
         require(state in allowed, f"{operation} ends as {state} and not as {' or '.join(sorted(allowed))}")
         require(
-            state in ("unknown", "accepted") or operation.follow_up_at is None, f"{operation} is looked at for ever"
+            state in ("unknown", "accepted") or operation.another_open or operation.follow_up_at is None,
+            f"{operation} is looked at for ever",
         )
 
 

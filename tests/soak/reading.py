@@ -19,18 +19,24 @@ TRUSTED = ("read_back", "provider")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The state of one operation, how far cancelling got, and whether its final words exclude each other."""
+    """The state of one operation, how far cancelling got, whether its final words exclude each other, and its jobs."""
 
     state: str
     cancellation: str
     contradictory: bool
+    another_open: bool  # it has succeeded, and another job of it may go on
+    doubled: bool  # several jobs that are not known to have had no effect
 
 
 def read(mirror: Mirror, operation: Operation, now: datetime) -> Reading:
     """What the facts in the mirror say of this operation at a moment."""
     story = Story(mirror, operation, now)
     state, contradictory = story.told()
-    return Reading(state, _cancellation(mirror, operation, state, now), contradictory)
+    ends = [story.end_of(ref) for ref in story.refs()]
+    another_open = state == "succeeded" and "succeeded" in ends and None in ends
+    cancellation = _cancellation(story, mirror, operation, state, another_open=another_open)
+    doubled = sum(end in (None, "succeeded") for end in ends) > 1
+    return Reading(state, cancellation, contradictory, another_open, doubled)
 
 
 class Story:
@@ -75,9 +81,9 @@ class Story:
             return self.all
         known = [r for r in self.heard if r.ref == look.ref and r.id <= look.id]
         since = min(r.seen_at for r in known)
-        made = {r.attempt_id for r in known}
-        last = max((a.number for a in self.attempts if a.passed_at < since or a.id in made), default=0)
-        return self._which(lambda attempt: attempt.number <= last)
+        made = {r.attempt_id for r in known if r.source == "provider" and r.attempt_id is not None}
+        may = [a.number for a in self.attempts if (a.id in made if made else a.passed_at < since)]
+        return self._which(lambda attempt: attempt.number <= max(may, default=0))
 
     def _answers(self, attempt: int | None = None) -> list[Receipt]:
         said = FINAL_CLAIMS | SIGNS_OF_LIFE | {"refused"}
@@ -121,6 +127,36 @@ class Story:
     def _replaces(self, look: Receipt, word: Receipt) -> bool:
         same = not self.by_ref or not word.ref or word.ref == look.ref
         return word.seen_at < look.asked_at and same
+
+    # The jobs that came back with a reference
+
+    def refs(self) -> set[str]:
+        """As the provider names them; hearsay names one where it names none."""
+        own = {r.ref for r in self.trusted(FINAL_CLAIMS | SIGNS_OF_LIFE) if r.ref}
+        return own or {r.ref for r in self.heard if r.ref and r.claim not in ("refused", "unsent", "not_found")}
+
+    def open_refs(self) -> set[str]:
+        return {ref for ref in self.refs() if self.end_of(ref) is None}
+
+    def end_of(self, ref: str) -> str | None:
+        """The word that ends this job: the only one that stands, and not followed by a look that saw it running."""
+        words = [r for r in self.final_words() if self._tells_of(r, ref)]
+        looks = [r for r in words if r.source == "read_back"]
+        words = [r for r in words if not any(self._replaces(look, r) for look in looks)]
+        ends = {r.claim for r in words}
+        if len(ends) != 1:
+            return None
+        seen = [r for r in self.trusted(SIGNS_OF_LIFE) if r.source == "read_back" and r.ref == ref]
+        runs = any(r.asked_at > max(word.seen_at for word in words) for r in seen)
+        return None if runs and ends != {"succeeded"} else ends.pop()
+
+    def _tells_of(self, word: Receipt, ref: str) -> bool:
+        returned = self._returned(ref)
+        if word.ref or not returned:
+            return word.ref == ref
+        if word.source == "provider" and word.attempt_id is not None:
+            return word.attempt_id in returned
+        return word.claim != "succeeded" and returned <= self.about(word)
 
     # What it comes to
 
@@ -216,7 +252,7 @@ class Story:
         return claims.pop()
 
 
-def _cancellation(mirror: Mirror, operation: Operation, state: str, now: datetime) -> str:
+def _cancellation(story: Story, mirror: Mirror, operation: Operation, state: str, *, another_open: bool) -> str:
     last_pass = max((attempt.passed_at for attempt in mirror.submits(operation.id)), default=None)
     asked = [
         decision
@@ -227,30 +263,29 @@ def _cancellation(mirror: Mirror, operation: Operation, state: str, now: datetim
         return "none"
     if state == "cancelled":
         return "confirmed"
-    if state in ("prepared", "not_sent", "succeeded", "failed"):
+    if state in ("prepared", "not_sent", "succeeded", "failed") and not another_open:
         return "moot"
     if not asked[-1].detail["possible"]:
         return "unsupported"
-    return _of_the_tries(mirror, operation, asked, now)
+    until = max((decision.until for decision in asked if decision.until is not None), default=None)
+    given_up = until is not None and story.now >= until
+    needed = story.open_refs() or ([] if asked[-1].detail["needs_ref"] else [""])
+    if not needed:
+        return "undeliverable" if given_up else "waiting"
+    found = {_of_a_job(mirror, operation, ref, asked[0].at, given_up=given_up) for ref in needed}
+    return next(word for word in ("requested", "sent", "acknowledged", "undeliverable", "refused") if word in found)
 
 
-def _of_the_tries(mirror: Mirror, operation: Operation, asked: list[Decision], now: datetime) -> str:
-    since = asked[0].at
+def _of_a_job(mirror: Mirror, operation: Operation, ref: str, since: datetime, *, given_up: bool) -> str:
+    """How far it got for the job of one reference, by the requests that named it or none."""
     tries = [a for a in mirror.of(Attempt, operation.id) if a.verb == "cancel" and a.passed_at >= since]
+    tries = [a for a in tries if a.ref in ("", ref)]
     replies = {a.id: [r.claim for r in mirror.of(Receipt, operation.id) if r.attempt_id == a.id] for a in tries}
     if any("cancelled" in reply for reply in replies.values()):
         return "acknowledged"
-    until = max((decision.until for decision in asked if decision.until is not None), default=None)
-    given_up = until is not None and now >= until
-    if not tries and given_up:
-        return "undeliverable"
-    if asked[-1].detail["needs_ref"] and not any(r.ref for r in mirror.of(Receipt, operation.id)):
-        return "waiting"
-    if not tries:
-        return "requested"
-    last = replies[max(tries, key=lambda one: one.number).id]
-    if "refused" in last:
+    last = replies[max(tries, key=lambda one: one.number).id] if tries else None
+    if last is not None and "refused" in last:
         return "refused"
-    if not last or "lost" in last:
+    if last is not None and (not last or "lost" in last):
         return "sent"
     return "undeliverable" if given_up else "requested"

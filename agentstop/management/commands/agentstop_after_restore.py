@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from agentstop import database, restoring
-from agentstop.closing import OPEN
+from agentstop.closing import MAY_GO_ON
 from agentstop.models import Operation
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
             stopped += report.stopped
             self.stdout.write(f"stopped task {report.task} ({len(report.open)} operations open)")
         restoring.leave_names_behind()
-        still_open = Operation.objects.using(database.alias()).filter(state__in=OPEN).count()
+        still_open = Operation.objects.using(database.alias()).filter(MAY_GO_ON).count()
         self.stdout.write(
             f"{stopped} tasks stopped. {still_open} operations are open, and are looked up by the worker. "
             f"Run numbers go on {restoring.RUNS} further, so that no run of the time since is taken for a new "

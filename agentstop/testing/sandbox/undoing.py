@@ -9,10 +9,13 @@ from agentstop.testing.sandbox.ledger import Effect, Ledger
 
 
 def original(ledger: Ledger, body: Mapping[str, Any]) -> Effect | None:
-    """The effect that a request to undo names, by `original_ref`, by `original_key` or, if they agree, by both."""
+    """The effect that a request to undo names, by `original_ref`, by `original_key` or, if they agree, by both.
+
+    What was made without a key has none that could disagree.
+    """
     ref, key = str(body.get("original_ref", "")), str(body.get("original_key", ""))
     found = ledger.by_ref(ref) if ref else ledger.by_key(key)
-    return found if found is None or not key or found.key == key else None
+    return found if found is None or not key or found.key in ("", key) else None
 
 
 def asked_of(first: Effect, body: Mapping[str, Any]) -> dict[str, Any]:
