@@ -144,7 +144,7 @@ def test_a_failed_undoing_is_visible_with_what_the_provider_said_and_can_be_trie
     sandbox: SandboxClient, ann: User
 ) -> None:
     operation, client = made(ann), browser(ann)
-    Operation.objects.filter(pk=operation.pk).update(ref="/uploads/999")
+    Receipt.objects.filter(operation=operation, claim="succeeded").update(ref="/uploads/999")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Operation, "idempotency_key", "00000000-0000-0000-0000-000000000000", raising=False)
         assert compensate(operation.pk, by=ann).future.result(HANG_GUARD).state == "failed"
