@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import BigIntegerField, Count, F, Max
 from django.db.models.functions import Left
 
-from agentstop import connectors, database
+from agentstop import connectors, database, silence
 from agentstop.bodies import Form
 from agentstop.facts import facts_of
 from agentstop.folding import fold
@@ -22,7 +22,6 @@ from agentstop.reconcile import OVERDUE
 from agentstop.settle import apply
 from agentstop.states import FINAL_CLAIMS, Claim, Folded, OperationFacts, OperationState, Source
 
-SILENT = timedelta(seconds=60)  # without a sign of life after which an agent counts as not heard of
 HEAD = 2000  # characters of a result that are looked at for an address
 
 
@@ -88,7 +87,7 @@ class Account:
         """Whether the agent has not been heard of for a while, and waits for no answer either."""
         heard = self.heard_at
         waiting = any(known.in_lease for known in self.operations)
-        return heard is not None and not waiting and self.now - heard > SILENT
+        return heard is not None and not waiting and self.now - heard > silence.after()
 
     @property
     def overdue(self) -> int:
@@ -108,8 +107,8 @@ class Account:
                 yield due
             if follow_up is not None and follow_up + OVERDUE >= self.now:
                 yield follow_up + OVERDUE
-        if self.heard_at is not None and self.heard_at + SILENT >= self.now:
-            yield self.heard_at + SILENT
+        if self.heard_at is not None and self.heard_at + silence.after() >= self.now:
+            yield self.heard_at + silence.after()
 
 
 def load(task_id: int) -> Account | None:

@@ -11,6 +11,7 @@ CONNECTORS: Mapping[str, Mapping[str, Any]]  # {"mail": {"PROVIDER": "dotted.pat
 DEADLINE: float  # seconds from the gate to the end of one send; the default of `run.call(deadline=)`
 LEASE: float  # seconds without a heartbeat of its process after which an attempt may no longer act
 LEASE_MARGIN: float  # seconds more after which it counts as not heard of
+SILENCE: float  # seconds without a sign of life after which the process of a run counts as not heard of
 CANCEL_DEADLINE: float  # seconds for which a cancel request is tried
 FOLLOW_UP_BASE: float  # seconds until the first look-up of an operation that nobody waits for
 FOLLOW_UP_CAP: float  # seconds between look-ups at the most
@@ -27,6 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "DEADLINE": 30.0,
     "LEASE": 15.0,
     "LEASE_MARGIN": 5.0,
+    "SILENCE": 60.0,
     "CANCEL_DEADLINE": 3600.0,
     "FOLLOW_UP_BASE": 2.0,
     "FOLLOW_UP_CAP": 300.0,

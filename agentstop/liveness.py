@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from agentstop import bodies, database, family, wake
+from agentstop import alive, bodies, database, family, wake
 from agentstop.exceptions import Paused, TaskNotFound
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.states import RunState, TaskState
 from agentstop.stop_signal import reason_over
-
-SIGN_OF_LIFE = timedelta(seconds=5)  # a check is written down so often at the most
 
 
 def check(task_id: int, number: int) -> None:
@@ -20,9 +18,7 @@ def check(task_id: int, number: int) -> None:
     task = Task.objects.using(database.alias()).filter(pk=task_id).first()
     if task is None:
         raise TaskNotFound(f"There is no task {task_id}.")
-    now = database.now()
-    runs = Run.objects.using(database.alias()).filter(task_id=task_id, number=number)
-    runs.filter(seen_at__lt=now - SIGN_OF_LIFE).update(seen_at=now)
+    alive.beat([(task_id, number)])
     over = reason_over(task.state, task.live_run, task.last_run, number)
     if over is not None:
         raise over(f"Run {number} of task {task_id} is over ({over.reason}): go no further.")

@@ -15,6 +15,7 @@ from django.db import models
 from agentstop import calls, database, lifecycle, liveness, refusals, spawning
 from agentstop import request as requests
 from agentstop.admission import admitting
+from agentstop.alive import beats
 from agentstop.carry import Manner, OnStop, Tool
 from agentstop.children import WaitsForChildren
 from agentstop.dispatched import Dispatched
@@ -41,7 +42,8 @@ TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 class Run(TakesInputs, Inherits, WaitsForChildren):
     """One execution of a task; the stored row is `models.Run`.
 
-    As a `with` block it hears a stop at once and ends with the block: finished, halted by a refusal, or failed.
+    As a `with` block it hears a stop at once, says that its process lives, and ends with the block: finished, halted by
+    a refusal, or failed.
     The keyword arguments of a request: `connector`; `key`, which names the effect over retries and runs, or `call_id`,
     which names it within this run; `identify`, the arguments that must be equal when a key is used again (default:
     all); `deadline` in seconds.
@@ -201,6 +203,7 @@ class Run(TakesInputs, Inherits, WaitsForChildren):
 
     def __enter__(self) -> Run:
         watch().hold(self.task_id, self.number)
+        beats().hold(self.task_id, self.number)
         return self
 
     def __exit__(
@@ -208,6 +211,7 @@ class Run(TakesInputs, Inherits, WaitsForChildren):
     ) -> None:
         signal = self.stop_signal
         watch().release(signal)
+        beats().release(self.task_id, self.number)
         if error is None:
             self.finish()
         elif isinstance(error, RUN_IS_OVER) and _is_over(signal):

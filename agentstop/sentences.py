@@ -289,7 +289,7 @@ MIGHT_BE_DONE_TWICE = _("Sending it again might do it twice.")
 # The agent's own process.
 NO_AGENT = _("No agent has started.")
 AGENT_RUNNING = _("The agent is running.")
-AGENT_SILENT = _("The agent is meant to be running, and has not been heard of for a while.")
+AGENT_SILENT = _("The run is live, and nothing was heard of its agent for a while.")
 AGENT_HALTED = _("The agent has halted.")
 AGENT_STILL_RUNNING = _("The agent is still running; it can send nothing new.")
 AGENT_NOT_HEARD_OF = _("The agent has not been heard of since the stop.")

@@ -92,6 +92,7 @@ class AgentLine:
     text: str
     tone: Tone
     since: datetime | None
+    silent: bool = False  # its run is live, and nothing was heard of it for a while
 
 
 _SETTLED_LABELS = {
@@ -170,7 +171,7 @@ def read_agent(
         return AgentLine(gettext(sentences.AGENT_HALTED), Tone.GOOD, halted_at)
     if run is RunState.LIVE and task is not TaskState.STOPPED:
         text, tone = (sentences.AGENT_SILENT, Tone.UNSURE) if silent else (sentences.AGENT_RUNNING, Tone.BUSY)
-        return AgentLine(gettext(text), tone, heard_at)
+        return AgentLine(gettext(text), tone, heard_at, silent)
     if heard_at is not None and stopped_at is not None and heard_at > stopped_at and not silent:
         return AgentLine(gettext(sentences.AGENT_STILL_RUNNING), Tone.NOTICE, heard_at)
     return AgentLine(gettext(sentences.AGENT_NOT_HEARD_OF), Tone.UNSURE, heard_at)

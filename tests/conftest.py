@@ -14,7 +14,7 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection, connections
 from pytest_django.fixtures import Settings
 
-from agentstop import sending, wake
+from agentstop import alive, sending, wake
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import sandbox_connector
 from agentstop.testing.sandbox.process import RunningSandbox, running_sandbox
@@ -52,6 +52,7 @@ def ended(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue("transactional_db")
     yield
     sending.close()
+    alive.close()
     wake.close()
 
 

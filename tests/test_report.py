@@ -85,7 +85,8 @@ def test_an_agent_is_silent_only_after_a_while_without_any_sign(ann: User) -> No
     Run.objects.filter(task_id=run.task_id).update(
         seen_at=timezone.now() - timedelta(hours=1), began_at=timezone.now() - timedelta(hours=2)
     )
-    assert "not been heard of for a while" in told(run.task_id).agent.text
+    assert told(run.task_id).agent.silent
+    assert "nothing was heard of its agent for a while" in told(run.task_id).agent.text
     run.call("file.upload", connector="tools", key="k", send=lambda op: "done")
     assert told(run.task_id).agent.text == "The agent is running."
 

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from agentstop import permissions
+from agentstop import permissions, silence
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Task
 from website.demo import queue
@@ -70,10 +70,13 @@ def start_again(request: HttpRequest, task_id: int) -> HttpResponse:
 
 def _tasks(request: HttpRequest, form: StartForm, status: int = 200) -> HttpResponse:
     found = permissions.visible(request.user).order_by("-pk")
-    page = Paginator(found, PAGE).get_page(request.GET.get("page"))
+    silent, only_silent = silence.silent(found), "silent" in request.GET
+    page = Paginator(silent if only_silent else found, PAGE).get_page(request.GET.get("page"))
     context = {
         "form": form,
         "page": page,
+        "silent": silent.count(),
+        "only_silent": only_silent,
         "sandbox": settings.SANDBOX_ADDRESS,
     }
     return render(request, "tasks.html", context, status=status)

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agentstop import permissions
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
+from agentstop.admin.filters import SilentRuns, SilentTasks
 from agentstop.admin.inlines import DecisionOfTaskInline, OperationInline, RunInline
 from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
 from agentstop.closing import MAY_GO_ON
@@ -30,7 +31,7 @@ from agentstop.states import TaskState
 class TaskAdmin(ReadOnlyAdmin):
     to_task = ()
     list_display = ("title", "owner", "state", moment("state_since"), "live_run", "open_operations")
-    list_filter = ("state", "detached", "created_at")
+    list_filter = ("state", SilentTasks, "detached", "created_at")
     list_select_related = ("owner", "stopped_by", "stop_decision", "subject_type", "family")
     date_hierarchy = "created_at"
     fields = (
@@ -138,7 +139,7 @@ class RunAdmin(ReadOnlyAdmin):
         moment("seen_at"),
         moment("halted_at"),
     )
-    list_filter = ("state", "began_at")
+    list_filter = ("state", SilentRuns, "began_at")
     list_select_related = ("task", "begun_by")
     search_fields = ("task__title", "=task__id")
     fields = (
