@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from django.db.models import BigIntegerField, Count, F, Max
 from django.db.models.functions import Left
 
-from agentstop import connectors, database, silence
+from agentstop import connectors, database, input_account, silence
 from agentstop.bodies import Form
 from agentstop.facts import facts_of
 from agentstop.folding import fold
+from agentstop.input_account import KnownInputs
 from agentstop.models import Decision, Operation, Receipt, Run, Task
 from agentstop.models.facts import Decided
 from agentstop.providers.base import Capability
@@ -73,6 +74,7 @@ class Account:
     run: Run | None
     operations: tuple[Known, ...]
     now: datetime
+    inputs: KnownInputs = KnownInputs()
 
     @property
     def heard_at(self) -> datetime | None:
@@ -113,11 +115,15 @@ class Account:
 
 def load(task_id: int) -> Account | None:
     """The account of a task, or None where there is no such task."""
-    return next(iter(load_all([task_id])), None)
+    found = next(iter(load_all([task_id])), None)
+    return replace(found, inputs=input_account.load(task_id)) if found is not None else None
 
 
 def load_all(task_ids: Sequence[int]) -> list[Account]:
-    """The accounts of those of these tasks that there are, in their order, in as many queries as one takes."""
+    """The accounts of those of these tasks that there are, in their order, in as many queries as one takes.
+
+    They are for lists, and without what people typed.
+    """
     using = database.alias()
     people = ("owner", "stopped_by", "stop_decision")
     possible = [pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT]  # a database refuses to look for more
@@ -174,7 +180,7 @@ def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
-    """For each task a value that is another one whenever something stored about it is; in three queries for all."""
+    """For each task a value that is another one whenever something stored about it is; in four queries for all."""
     using = database.alias()
     tasks = Task.objects.using(using).filter(pk__in=task_ids)
     runs = Run.objects.using(using).filter(task__in=task_ids).values("task")
@@ -183,4 +189,5 @@ def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
     agents = runs.annotate(seen=Max("seen_at"), halted=Max("halted_at")).values_list("task", "seen", "halted")
     folds = operations.annotate(many=Count("pk"), last=Max("folded_at")).values_list("task", "many", "last")
     seen, folded = ({row[0]: row for row in rows} for rows in (agents, folds))
-    return {pk: (row, seen.get(pk), folded.get(pk)) for pk, row in told.items()}
+    typed = input_account.marks(task_ids)
+    return {pk: (row, seen.get(pk), folded.get(pk), typed.get(pk)) for pk, row in told.items()}

@@ -32,7 +32,7 @@ def register_all() -> None:
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """The settings of agentstop, and those of Django that it needs."""
-    return [*_time_zones(), *_unknown_settings(), *_numbers(), *_rule()]
+    return [*_time_zones(), *_unknown_settings(), *_values(), *_rule()]
 
 
 def _time_zones() -> Iterator[CheckMessage]:
@@ -55,12 +55,16 @@ def _unknown_settings() -> Iterator[CheckMessage]:
         )
 
 
-def _numbers() -> Iterator[CheckMessage]:
+def _values() -> Iterator[CheckMessage]:
     for name, default in conf.DEFAULTS.items():
-        value = getattr(conf, name)
-        if isinstance(default, int | float) and not _is_amount(value):
+        value, wanted = getattr(conf, name), ""
+        if isinstance(default, bool):
+            wanted = "" if isinstance(value, bool) else "True or False"
+        elif isinstance(default, int | float):
+            wanted = "" if _is_amount(value) else "a number that is not negative"
+        if wanted:
             yield Error(
-                f"{PREFIX}{name} is {value!r}, and must be a number that is not negative.",
+                f"{PREFIX}{name} is {value!r}, and must be {wanted}.",
                 hint=f"Its default is {default!r}.",
                 id="agentstop.E010",
             )

@@ -19,6 +19,7 @@ RESULT_CAP: int  # bytes of a result that are kept and admitted
 SUMMARY_CAP: int  # characters of a request that are kept for people
 REDACT: Sequence[str]  # names whose values are never stored, of arguments and in answers (whole words, any case)
 MAY: str  # dotted path of the rule that says who may do what; see `permissions`
+TAKES_INPUT: bool  # the agents of this site take what people type: the panel has a field for it
 DRAIN: float  # seconds that an ending process waits for sends under way
 POLL: float  # seconds between two looks at an SQLite file for changes
 SWEEP: float  # seconds between two looks at everything, which make good a lost wake
@@ -46,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
         "credentials",
     ),
     "MAY": "agentstop.permissions.owner_or_permission",
+    "TAKES_INPUT": False,
     "DRAIN": 5.0,
     "POLL": 0.05,
     "SWEEP": 5.0,

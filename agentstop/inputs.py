@@ -42,10 +42,9 @@ def add(task: Task | int, text: str, *, by: Any = None) -> Input:
     TaskNotFound or Denied; ValueError where the text is empty or too long, and nothing is kept.
     """
     task_id = task if isinstance(task, int) else task.pk
-    text = _checked(text)
     if by is not None:
         _require(by, _task(task_id), Decided.ADD, "type for it")
-    row = _add(task_id, text, by)
+    row = _add(task_id, _checked(text), by)
     wake.announce(task_id)
     return as_value(row)
 

@@ -10,13 +10,14 @@ from django.urls import get_script_prefix, reverse
 from django.utils import timezone
 from django.utils.translation import get_language
 
-from agentstop import fragments, report
+from agentstop import conf, fragments, inputs, report
 from agentstop.models import Task
 
 SOCKETS = "ws/agentstop/"  # below the site's root; `agentstop.routing` answers there
 
 
-FORMS = (("stop", "stop"), ("look-up", "look_up"))  # the end of the form's id, the name of its URL
+# The end of the form's id, and the name of its URL.
+FORMS = (("stop", "stop"), ("look-up", "look_up"), ("release", "release_input"), ("withdraw", "withdraw_input"))
 
 
 def prefix(task_id: int) -> str:
@@ -36,6 +37,8 @@ def context(task_id: int, user: Any, *, next_page: str = "", live: bool = True, 
         "socket": socket(task_id) if live else "",
         "next": next_page,
         "message": message,
+        "takes_input": conf.TAKES_INPUT and role.may_type,
+        "longest": inputs.LONGEST,
     }
 
 

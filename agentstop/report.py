@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 from django.utils.translation import gettext
 
-from agentstop import account, permissions, remedies, sentences, wording
+from agentstop import account, input_report, permissions, remedies, sentences, wording
 from agentstop.account import Account, Known, Result
 from agentstop.bodies import Form
 from agentstop.exceptions import TaskNotFound
+from agentstop.input_report import InputsReport
 from agentstop.manifold import JobLine, read_jobs
 from agentstop.models import Task
 from agentstop.providers.base import Compensation
@@ -80,6 +81,7 @@ class TaskReport:
     summary: str
     failures: str
     operations: tuple[OperationReport, ...]
+    inputs: InputsReport
     overdue: int
     stoppable: bool  # there is something that a stop would end
     changes_at: datetime | None = field(compare=False)
@@ -98,10 +100,11 @@ class Role:
     may_stop: bool
     may_undo: bool = False
     may_settle: bool = False
+    may_type: bool = False
 
     @classmethod
     def of(cls, user: Any, task: Task) -> Role:
-        wanted = ("stop_task", "compensate_operation", "settle_operation")
+        wanted = ("stop_task", "compensate_operation", "settle_operation", "start_run")
         return cls(*(permissions.may(user, permission, task) for permission in wanted))
 
 
@@ -143,6 +146,7 @@ def tell(found: Account) -> TaskReport:
         summary=wording.summarise(state, counts),
         failures=_failures(operations),
         operations=operations,
+        inputs=input_report.tell(found),
         overdue=found.overdue,
         stoppable=_stoppable(state, found.operations),
         changes_at=found.changes_at,

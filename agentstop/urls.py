@@ -8,6 +8,9 @@
 | `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
 | `agentstop:timeline` | GET `tasks/<id>/timeline/` | what happened, as a picture and as a table |
 | `agentstop:timeline_file` | GET `tasks/<id>/timeline.svg` | the picture as a file that stands alone |
+| `agentstop:add_input` | POST `tasks/<id>/input/` | `text`, for the agent; `next` |
+| `agentstop:release_input` | POST `tasks/<id>/input/release/` | `input`, `next` |
+| `agentstop:withdraw_input` | POST `tasks/<id>/input/withdraw/` | `input`, `next` |
 | `agentstop:undo` | GET, POST `operations/<id>/undo/` | names the consequences first; `reason`, `next` |
 | `agentstop:settle` | GET, POST `operations/<id>/settle/` | asks what became of it; `outcome`, `reason`, `next` |
 
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agentstop import timeline_views, views
+from agentstop import input_views, timeline_views, views
 
 app_name = "agentstop"
 
@@ -35,6 +38,9 @@ urlpatterns = [
     path("tasks/<int:task>/look-up/", views.look_up, name="look_up"),
     path("tasks/<int:task>/timeline/", timeline_views.timeline, name="timeline"),
     path("tasks/<int:task>/timeline.svg", timeline_views.timeline_file, name="timeline_file"),
+    path("tasks/<int:task>/input/", input_views.add, name="add_input"),
+    path("tasks/<int:task>/input/release/", input_views.release, name="release_input"),
+    path("tasks/<int:task>/input/withdraw/", input_views.withdraw, name="withdraw_input"),
     path("operations/<int:operation>/undo/", views.undo, name="undo"),
     path("operations/<int:operation>/settle/", views.settle, name="settle"),
 ]

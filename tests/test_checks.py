@@ -154,6 +154,15 @@ def test_an_amount_that_is_none_is_refused(value: Any, settings: Settings) -> No
     assert checks.check_settings() == []
 
 
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_what_is_neither_yes_nor_no_is_refused(value: Any, settings: Settings) -> None:
+    settings.AGENTSTOP_TAKES_INPUT = value
+    [message] = checks.check_settings()
+    assert (message.id, "must be True or False" in message.msg) == ("agentstop.E010", True)
+    settings.AGENTSTOP_TAKES_INPUT = True
+    assert checks.check_settings() == []
+
+
 @pytest.mark.parametrize("value", ["nowhere.rule", "agentstop.permissions.nothing", "agentstop.conf.DEFAULTS", "", 5])
 def test_a_rule_that_cannot_be_used_is_refused(value: Any, settings: Settings) -> None:
     settings.AGENTSTOP_MAY = value

@@ -72,6 +72,8 @@ if os.environ.get("HTTPS"):
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 
+AGENTSTOP_TAKES_INPUT = True  # the demo's agent does
+
 # The demo's provider, where one runs. Real ones stand beside it.
 SANDBOX_ADDRESS = os.environ.get("SANDBOX_ADDRESS", "")
 AGENTSTOP_CONNECTORS = {"sandbox": sandbox_connector(SANDBOX_ADDRESS)} if SANDBOX_ADDRESS else {}

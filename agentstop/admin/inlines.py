@@ -14,7 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from agentstop import database, settle
 from agentstop.admin.base import IN_LIST, ON_PAGE, moment, short
 from agentstop.admin.reading import reads_as
-from agentstop.models import Attempt, Call, Decision, Operation, Receipt, Run
+from agentstop.input_states import Became, InputFact, fold_input
+from agentstop.input_wording import read_input
+from agentstop.models import Attempt, Call, Decision, Input, InputEvent, Operation, Receipt, Run
 
 
 class Newest(BaseInlineFormSet):  # type: ignore[type-arg]  # Django's class takes no argument when it runs
@@ -86,6 +88,30 @@ class OperationInline(ReadOnlyInline):
     @admin.display(description=_("reference"))
     def short_ref(self, operation: Operation) -> str:
         return short(operation.ref) or "-"
+
+
+class InputInline(ReadOnlyInline):
+    """What people typed. Its words are the owner's: adding, releasing and withdrawing belong to the task's page."""
+
+    model = Input
+    fields = ("reads_as", "by", moment("at"), "beginning")
+    select = ("by", "task")
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        rows: models.QuerySet[Any] = super().get_queryset(request).defer("body")
+        rows = rows.annotate(start=Substr("body", 1, 4 * IN_LIST))
+        return rows.prefetch_related(models.Prefetch("events", InputEvent.objects.order_by("pk")))
+
+    @admin.display(description=_("reads as"))
+    def reads_as(self, row: Input) -> str:
+        live = row.task.live_run
+        facts = [InputFact(Became(event.became), event.run) for event in row.events.all()]
+        reading = read_input(fold_input(facts, live), live=live is not None)
+        return f"{reading.name}. {reading.evidence}"
+
+    @admin.display(description=_("text"))
+    def beginning(self, row: Any) -> str:
+        return short(row.start) or "-"
 
 
 class DecisionInline(ReadOnlyInline):

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from agentstop import permissions
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
 from agentstop.admin.filters import SilentRuns, SilentTasks
-from agentstop.admin.inlines import DecisionOfTaskInline, OperationInline, RunInline
+from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, OperationInline, RunInline
 from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
 from agentstop.closing import MAY_GO_ON
 from agentstop.models import Operation, Run, ServingLink, Task
@@ -49,7 +49,7 @@ class TaskAdmin(ReadOnlyAdmin):
         "detached",
         moment("created_at"),
     )
-    inlines = (RunInline, OperationInline, DecisionOfTaskInline)
+    inlines = (RunInline, InputInline, OperationInline, DecisionOfTaskInline)
     actions = ("stop_tasks",)
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:

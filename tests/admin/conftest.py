@@ -24,10 +24,8 @@ def granted(user: User, *codenames: str) -> User:
     return User.objects.get(pk=user.pk)
 
 
-VIEWS = [
-    f"view_{model}"
-    for model in ("task", "run", "operation", "decision", "attempt", "receipt", "call", "contextentry", "servinglink")
-]
+MODELS = ["task", "run", "operation", "decision", "attempt", "receipt", "call", "contextentry", "servinglink", "input"]
+VIEWS = [f"view_{model}" for model in MODELS]
 
 
 @pytest.fixture

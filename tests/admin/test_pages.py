@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agentstop import database
+from agentstop.inputs import add
 from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Receipt, ServingLink, Task
 from agentstop.models import Run as RunRow
 from agentstop.runs import Run, begin
@@ -129,11 +130,14 @@ def test_a_task_page_takes_the_same_number_of_queries_for_few_facts_and_for_many
     login: Login, viewer: User, running: Run
 ) -> None:
     client = login(viewer)
+    add(running.task_id, "input")
     page(client, Task, "change", running.task_id)  # content types are read once for a process
     with CaptureQueriesContext(connection) as few:
         page(client, Task, "change", running.task_id)
     for number in range(12):
         running.call("chat.post", {}, connector="tools", key=f"n{number}", send=lose)
+        add(running.task_id, f"input {number}")
+    running.take_input()
     with CaptureQueriesContext(connection) as many:
         page(client, Task, "change", running.task_id)
     assert len(many) == len(few)
@@ -237,6 +241,25 @@ def test_no_page_holds_script_or_style_of_its_own(login: Login, operator: User, 
     for text in shown:
         assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", text) == []
         assert [tag for tag in re.findall(r"<script[^>]*>", text) if "src=" not in tag] == []
+
+
+def test_what_people_typed_is_read_on_the_task_page_and_not_changed_there(
+    login: Login, viewer: User, running: Run, ann: User
+) -> None:
+    add(running.task_id, "also in <b>French</b>", by=ann)
+    taken, text = running.take_input(), "x" * 50_000
+    assert taken is not None and running.input_done(taken)
+    add(running.task_id, text, by=ann)
+    stop(running.task_id, by=ann)
+    client = login(viewer)
+    shown = page(client, Task, "change", running.task_id)
+    assert "sent. Run 1 had it, and says that it is done with it." in shown
+    assert "held, never sent. A stop holds it. An agent gets it only if somebody releases it." in shown
+    assert "also in &lt;b&gt;French&lt;/b&gt;" in shown
+    assert "x" * 2_000 not in shown
+    assert not re.search(r'<(textarea|select|input type="(?!hidden|submit))[^>]*name="inputs-', shown)
+    viewer.user_permissions.remove(*viewer.user_permissions.filter(codename="view_input"))
+    assert "held, never sent" not in page(login(User.objects.get(pk=viewer.pk)), Task, "change", running.task_id)
 
 
 def test_a_long_result_is_shown_by_its_beginning(login: Login, viewer: User, tools: None, ann: User) -> None:

@@ -1,6 +1,7 @@
 """The demo's agent: creates a report, uploads it and notifies a channel, each through the gate.
 
-This is all that an agent has to do: begin a run, `check()` between steps, send through `run.call`.
+This is all that an agent has to do: begin a run, `check()` between steps, send through `run.call`; and, where people
+may type for it, `take_input()` between steps.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ def work(job: Job, run: Run) -> None:
             if result is not None:
                 effect.args["link"] = result["link"]
             result = carry_out(job, run, effect)
+            follow_up(job, run)
+
+
+def follow_up(job: Job, run: Run) -> None:
+    """What a person typed meanwhile is posted to the channel, each text once; a stop holds what was not taken."""
+    while (typed := run.take_input()) is not None:
+        carry_out(job, run, job.follow_up(typed.id, typed.text))
+        run.input_done(typed)
 
 
 def think(run: Run, seconds: float) -> None:
@@ -56,7 +65,7 @@ def carry_out(job: Job, run: Run, effect: Effect) -> Any:
         except (InFlight, OutcomeUnknown):
             run.stop_signal.wait(PATIENCE)
             continue
-        queue.heard(job, effect.step, outcome.outcome)
+        queue.heard(job, effect.kind, outcome.outcome)
         if outcome.accepted:
             return outcome.result
         run.check()

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 
 from agentstop.models import Task
-from website.demo.steps import Effect, Step, Trouble, effects
+from website.demo.steps import Effect, Step, Trouble, effects, follow_up
 
 
 class JobState(models.TextChoices):
@@ -57,3 +57,7 @@ class Job(models.Model):
     def effects(self) -> list[Effect]:
         """What the agent does for it, in order."""
         return effects(self.task_id, self.topic, self.channel, troubled=self.troubled, troubles=self.troubles)
+
+    def follow_up(self, input_id: int, text: str) -> Effect:
+        """What the agent does with a text that a person typed for it."""
+        return follow_up(self.task_id, self.channel, input_id, text)

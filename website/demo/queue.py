@@ -68,9 +68,9 @@ def set_run(job: Job, run: int) -> None:
     Job.objects.filter(pk=job.pk).update(run=run)
 
 
-def heard(job: Job, step: str, outcome: str) -> None:
-    """What the agent got for a step."""
-    job.outcomes[step] = outcome
+def heard(job: Job, kind: str, outcome: str) -> None:
+    """What the agent got for a step, or for the last text that was typed."""
+    job.outcomes[kind] = outcome
     Job.objects.filter(pk=job.pk).update(outcomes=job.outcomes)
 
 

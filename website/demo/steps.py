@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import TextChoices
 
 SLOW_SECONDS = 15
+LONGEST_POST = 500  # characters of what a person typed
 
 
 class Step(TextChoices):
@@ -48,6 +49,11 @@ class Effect:
     def action(self) -> str:
         return ACTIONS[self.step]
 
+    @property
+    def kind(self) -> str:
+        """The step, or `input`."""
+        return self.key.partition(":")[0]
+
 
 IDENTIFY = ("label", "text")  # the rest (the link to the report, the provider's bad manners) is no part of the identity
 
@@ -74,3 +80,9 @@ def effects(task_id: int, topic: str, channel: str, *, troubled: str, troubles: 
         )
         for step in Step
     ]
+
+
+def follow_up(task_id: int, channel: str, input_id: int, text: str) -> Effect:
+    """A text that a person typed is posted once, whichever run gets it."""
+    args = {"label": label(task_id), "text": f"{channel}: {text[:LONGEST_POST]}"}
+    return Effect(Step.NOTIFY, key=f"input:{input_id}", args=args)

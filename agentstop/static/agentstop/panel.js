@@ -54,6 +54,10 @@
     if (panel) lost(panel, "");
   });
 
+  document.addEventListener("htmx:after:swap", (event) => {
+    if (event.target.matches?.("[data-agentstop-add]")) event.target.reset(); // it is kept: type the next one
+  });
+
   document.addEventListener("htmx:response:error", (event) => {
     const panel = panelOf(event);
     if (panel) lost(panel, event.detail.ctx.response.status < 500 ? "refused" : "lost");
