@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
-from agentstop import database, input_wording, inputs, permissions
+from agentstop import database, input_wording, inputs
 from agentstop.addresses import address, answer, is_number
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Input
@@ -23,15 +22,14 @@ def add(request: HttpRequest, task: int) -> HttpResponse:
         inputs.add(task, text, by=request.user)
     except ValueError:
         return answer(request, task, _wrong(text))
-    return answer(request, task, gettext(input_wording.ADDED[_is_live(request.user, task)]))
+    return answer(request, task, gettext(input_wording.ADDED))
 
 
 @address("POST")
 def release(request: HttpRequest, task: int) -> HttpResponse:
     """Let the next run that asks have the `input`."""
     done = _decide(request, task, inputs.release)
-    told = input_wording.RELEASED[_is_live(request.user, task)] if done else input_wording.NOT_RELEASED
-    return answer(request, task, gettext(told))
+    return answer(request, task, gettext(input_wording.RELEASED if done else input_wording.NOT_RELEASED))
 
 
 @address("POST")
@@ -54,8 +52,3 @@ def _wrong(text: str) -> str:
     if not text.strip():
         return gettext(input_wording.EMPTY)
     return gettext(input_wording.TOO_LONG) % {"longest": number_format(inputs.LONGEST)}
-
-
-def _is_live(user: Any, task: int) -> bool:
-    """Whether a run is there to get it now."""
-    return permissions.get_visible(user, task).live_run is not None

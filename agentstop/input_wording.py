@@ -46,10 +46,10 @@ BY_WHOM = {
     Became.WITHDRAWN: _("Withdrawn by %(who)s."),
 }
 
-# What the answer to a press says.
-ADDED = {True: _("Kept. The agent gets it when it asks next."), False: _("Kept. The next run gets it.")}
-RELEASED = {True: _("Released. The agent gets it when it asks next."), False: _("Released. The next run gets it.")}
-WITHDRAWN = _("Withdrawn. No agent gets it.")
+# What the answer to a press says. It stays on the page, so it says nothing of what is to come: the list does.
+ADDED = _("What you typed was kept.")
+RELEASED = _("It was released.")
+WITHDRAWN = _("It was withdrawn.")
 NOT_RELEASED = _("It was not held any more: nothing was changed.")
 NOT_WITHDRAWN = _("An agent has it already, or it was withdrawn: nothing was changed.")
 EMPTY = _("Nothing was typed, so nothing was kept.")

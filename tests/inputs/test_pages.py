@@ -116,14 +116,14 @@ def test_release_and_withdraw_work_without_javascript_and_say_what_happens(ann: 
 def test_by_htmx_the_answer_is_the_body_with_a_word_about_the_press(ann: User) -> None:
     run = begin("Report", owner=ann)
     told = post(ann, run.task_id, "", text="one", htmx=True).content.decode()
-    assert "Kept. The agent gets it when it asks next." in told
+    assert "What you typed was kept." in told and "The agent gets it when it asks next." in told
     typed = Input.objects.get().pk
     assert "nothing was changed" in post(ann, run.task_id, "release", input=typed, htmx=True).content.decode()
-    assert "Withdrawn. No agent gets it." in post(ann, run.task_id, "withdraw", input=typed, htmx=True).content.decode()
+    assert "It was withdrawn." in post(ann, run.task_id, "withdraw", input=typed, htmx=True).content.decode()
     assert "nothing was changed" in post(ann, run.task_id, "withdraw", input=typed, htmx=True).content.decode()
     run.finish()
     told = post(ann, run.task_id, "", text="two", htmx=True).content.decode()
-    assert "Kept. The next run gets it." in told
+    assert "The next run gets it." in told
     assert "csrfmiddlewaretoken" not in told and "<textarea" not in told
 
 

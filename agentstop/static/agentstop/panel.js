@@ -55,7 +55,8 @@
   });
 
   document.addEventListener("htmx:after:swap", (event) => {
-    if (event.target.matches?.("[data-agentstop-add]")) event.target.reset(); // it is kept: type the next one
+    if (!event.target.matches?.("[data-agentstop-add]") || event.detail.ctx.response.status >= 400) return;
+    event.target.reset(); // it is kept: type the next one
   });
 
   document.addEventListener("htmx:response:error", (event) => {
