@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from agentstop import conf, connectors, database, descendants, holding, settle
-from agentstop.models import Decision, Operation, Receipt, Run, Task
+from agentstop import conf, connectors, database, descendants, holding, settle, storing
+from agentstop.models import Decision, Input, Operation, Receipt, Run, Task
 from agentstop.models.facts import Decided
 from agentstop.providers.base import Cancel
 from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
 
 OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
 MAY_GO_ON = Q(state__in=OPEN) | Q(another_open=True)  # something may still happen on the outside
+THAT_MAY_GO_ON = f"(own.state IN ({', '.join(repr(str(state)) for state in OPEN)}) OR own.another_open)"  # the same
+BATCH = 500  # rows named in one query: SQLite bounds the number of parameters
 FAMILY = "family"  # the policy by which a task is stopped because those that it worked for are
 
 
@@ -24,48 +26,52 @@ def close_children(task: Task, run: int, decision: Decision, now: datetime, *, c
     Within a transaction that holds the family's and the task's lock. `cancel`: what they have sent is cancelled too.
     """
     descendants.mark(task, run, decision)
-    closed: list[int] = []
-    for children in descendants.marked(decision):
-        stop_tasks(children, decision, now)
-        closed += [child.pk for child in children]
-    if cancel:
-        for start in range(0, len(closed), descendants.BATCH):
-            cancel_open_operations(closed[start : start + descendants.BATCH], decision, now)
+    closed = list(descendants.marked(decision).order_by("pk").values_list("pk", flat=True))
+    if closed:
+        _stop_marked(decision, now)
+        if cancel:
+            going_on = descendants.of_marked(Operation, f"own.task_id <> {task.pk} AND {THAT_MAY_GO_ON}", decision)
+            cancel_open_operations(Operation.objects.filter(pk__in=going_on), decision, now)
     return closed
 
 
-def stop_tasks(tasks: Sequence[Task], cause: Decision, now: datetime) -> None:
-    """Stop tasks that are marked with a decision about another one, each with a decision of its own."""
-    using, ids = database.alias(), [task.pk for task in tasks]
-    Run.objects.using(using).filter(task__in=ids, state=RunState.LIVE).update(state=RunState.STOPPED, ended_at=now)
-    stops = Decision.objects.using(using).bulk_create(
-        Decision(
-            task=task,
-            run=task.live_run,
-            verb=Decided.STOP,
-            by=cause.by,
-            policy=FAMILY,
-            reason=cause.reason,
-            cause=cause,
-            at=now,
-        )
-        for task in tasks
-    )
-    holding.hold({stop.task_id: stop for stop in stops}, now)
-    Task.objects.using(using).filter(pk__in=ids).update(
+def _stop_marked(cause: Decision, now: datetime) -> None:
+    """Stop the tasks that are marked with a decision about another one, each with a decision of its own."""
+    marked = descendants.marked(cause)
+    live = descendants.of_marked(Run, "own.state = 'live'", cause)
+    Run.objects.using(database.alias()).filter(pk__in=live).update(state=RunState.STOPPED, ended_at=now)
+    stopped = Decision(verb=Decided.STOP, by=cause.by, policy=FAMILY, reason=cause.reason, cause=cause, at=now)
+    storing.add_for_each(marked, stopped, {"task_id": "id", "run": "live_run"})
+    _hold_what_waits(cause, now)
+    marked.update(
         state=TaskState.STOPPED,
         state_since=now,
         live_run=None,
         stopped_at=now,
         stopped_by=cause.by,
         stop_reason=cause.reason,
-        stop_decision=cause,
     )
 
 
-def cancel_open_operations(tasks: Sequence[int], cause: Decision, now: datetime) -> None:
-    """Pass the stop on: what may still be under way is to be cancelled, where its provider can."""
-    operations = list(database.locked(Operation.objects.filter(MAY_GO_ON, task__in=tasks)))
+def _hold_what_waits(cause: Decision, now: datetime) -> None:
+    """What people have typed for the marked tasks is held, each by the stop of its own task."""
+    waiting = Input.objects.using(database.alias()).filter(pk__in=descendants.of_marked(Input, "own.waits", cause))
+    tasks = sorted(set(waiting.values_list("task", flat=True)))
+    stops = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.STOP)
+    for start in range(0, len(tasks), BATCH):
+        found = stops.filter(task__in=tasks[start : start + BATCH])
+        holding.hold({stop.task_id: stop for stop in found}, now)
+
+
+def cancel_open_operations(found: QuerySet[Operation], cause: Decision, now: datetime) -> None:
+    """Pass the stop on: what may still be under way, as these may, is to be cancelled, where its provider can."""
+    ids = list(found.using(database.alias()).order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(ids), BATCH):
+        batch = Operation.objects.filter(MAY_GO_ON, pk__in=ids[start : start + BATCH])
+        _cancel(list(database.locked(batch)), cause, now)
+
+
+def _cancel(operations: Sequence[Operation], cause: Decision, now: datetime) -> None:
     asked = [operation for operation in operations if operation.cancellation == Cancellation.NONE]
     begun = _begun(asked)
     until = now + timedelta(seconds=conf.CANCEL_DEADLINE)

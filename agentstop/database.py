@@ -92,6 +92,26 @@ def locked(queryset: models.QuerySet[M]) -> models.QuerySet[M]:
     return queryset.using(alias()).order_by("pk").select_for_update(no_key=True, of=("self",))
 
 
+def each(table: str, alias: str, on: str) -> str:
+    """A join that is looked up for each row so far, whatever the planner believes of tables that have just grown.
+
+    One that it may turn around reads the whole table for every row once its statistics are stale.
+    """
+    if is_postgresql():
+        return f"CROSS JOIN LATERAL (SELECT * FROM {table} AS {alias} WHERE {on} OFFSET 0) AS {alias}"  # noqa: S608
+    return f"CROSS JOIN {table} AS {alias} ON {on}"  # SQLite keeps the order of a cross join
+
+
+def go_by_index() -> None:
+    """Until the end of this transaction PostgreSQL takes indexes, whatever it believes of tables that have just grown.
+
+    Where it believes that one parent has all links, it would read all of them for each. Compiling costs seconds.
+    """
+    if is_postgresql():
+        with connection().cursor() as cursor:
+            cursor.execute("SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)")
+
+
 def in_outer_transaction() -> bool:
     """Whether a caller's transaction is open, other than the one that Django's `TestCase` wraps around a test."""
     conn = connection()

@@ -6,130 +6,84 @@ run outside holds is given back, with all that it holds in turn; what is left ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, Q
+from django.db import models
+from django.db.models import F, QuerySet
+from django.db.models.expressions import RawSQL
 
 from agentstop import database
 from agentstop.models import Decision, ServingLink, Task
 from agentstop.states import TaskState
 
 ALIVE = (TaskState.ACTIVE, TaskState.PAUSED)
-BATCH = 500  # rows named in one query: SQLite bounds the number of parameters
-
-# LATERAL with OFFSET 0 keeps the plan from depending on statistics, which a fast-growing table does not have.
-HANGING = """
-WITH RECURSIVE hanging(id, run) AS (
-  SELECT child.id, coalesce(child.live_run, child.last_run)
-  FROM {link} AS link JOIN {task} AS child ON child.id = link.child_id
-  WHERE link.parent_id = %(task)s AND link.parent_run <= %(run)s
-    AND child.state IN ('active', 'paused', 'finished') AND NOT child.detached
-  UNION
-  SELECT below.id, below.run FROM hanging CROSS JOIN LATERAL (
-    SELECT child.id, coalesce(child.live_run, child.last_run) AS run
-    FROM {link} AS link JOIN {task} AS child ON child.id = link.child_id
-    WHERE link.parent_id = hanging.id AND link.parent_run = hanging.run
-      AND child.state IN ('active', 'paused', 'finished') AND NOT child.detached OFFSET 0) AS below)
-UPDATE {task} SET stop_decision_id = %(decision)s
-WHERE id IN (SELECT id FROM hanging) AND state IN ('active', 'paused')
-"""
-
-HELD = """
-WITH RECURSIVE held(id, run) AS (
-  SELECT marked.id, marked.live_run FROM {task} AS marked CROSS JOIN LATERAL (
-    SELECT 1 FROM {link} AS link JOIN {task} AS parent ON parent.id = link.parent_id
-    WHERE link.child_id = marked.id AND parent.live_run = link.parent_run
-      AND parent.stop_decision_id IS DISTINCT FROM %(decision)s LIMIT 1) AS outside
-  WHERE marked.stop_decision_id = %(decision)s AND marked.state IN ('active', 'paused')
-  UNION
-  SELECT below.id, below.run FROM held CROSS JOIN LATERAL (
-    SELECT child.id, child.live_run AS run
-    FROM {link} AS link JOIN {task} AS child ON child.id = link.child_id
-    WHERE link.parent_id = held.id AND link.parent_run = held.run
-      AND child.stop_decision_id = %(decision)s OFFSET 0) AS below)
-UPDATE {task} SET stop_decision_id = NULL WHERE id IN (SELECT id FROM held)
-"""
+TASK, LINK = Task._meta.db_table, ServingLink._meta.db_table
+REACHED = "child.state IN ('active', 'paused', 'finished') AND NOT child.detached"
 
 
 def mark(task: Task, run: int, decision: Decision) -> None:
     """Mark with this decision every task that works for the run alone, directly or through others."""
     if not ServingLink.objects.using(database.alias()).filter(parent=task, parent_run__lte=run).exists():
         return
-    if database.is_postgresql():
-        _mark_by_sql(task, run, decision)
-    else:
-        _mark_in_turn(task, run, decision)
+    values = {"task": task.pk, "run": run, "decision": decision.pk}
+    database.go_by_index()
+    with database.connection().cursor() as cursor:
+        cursor.execute(_mark_all_that_hangs(), values)
+        cursor.execute(_give_back_what_is_held(), values)
+
+
+# Each statement is in an order of its own, from the tasks that are marked to their links: the planner takes a decision
+# that has just marked thousands for one that has marked none, and would read all of them again for each.
+
+
+def _mark_all_that_hangs() -> str:
+    return f"""
+WITH RECURSIVE hanging(id, run, alive) AS (
+  SELECT child.id, child.last_run, child.state <> 'finished'
+  FROM {LINK} AS link JOIN {TASK} AS child ON child.id = link.child_id
+  WHERE link.parent_id = %(task)s AND link.parent_run <= %(run)s AND {REACHED}
+  UNION
+  SELECT child.id, child.last_run, child.state <> 'finished' FROM hanging
+    {database.each(LINK, "link", "link.parent_id = hanging.id AND link.parent_run = hanging.run")}
+    {database.each(TASK, "child", f"child.id = link.child_id AND {REACHED}")})
+UPDATE {TASK} SET stop_decision_id = %(decision)s WHERE id IN (SELECT id FROM hanging WHERE alive)
+"""  # noqa: S608  our own names, values apart
+
+
+def _give_back_what_is_held() -> str:
+    outside = "parent.stop_decision_id IS NULL OR parent.stop_decision_id <> %(decision)s"
+    holds = f"parent.id = link.parent_id AND parent.live_run = link.parent_run AND ({outside})"
+    is_marked = "child.id = link.child_id AND coalesce(child.stop_decision_id, 0) = %(decision)s"
+    return f"""
+WITH RECURSIVE held(id, run) AS (
+  SELECT marked.id, marked.last_run FROM {TASK} AS marked
+    {database.each(LINK, "link", "link.child_id = marked.id")}
+    {database.each(TASK, "parent", holds)}
+  WHERE marked.stop_decision_id = %(decision)s AND marked.state IN ('active', 'paused')
+  UNION
+  SELECT child.id, child.last_run FROM held
+    {database.each(LINK, "link", "link.parent_id = held.id AND link.parent_run = held.run")}
+    {database.each(TASK, "child", is_marked)})
+UPDATE {TASK} SET stop_decision_id = NULL WHERE id IN (SELECT id FROM held)
+"""  # noqa: S608  the same
+
+
+def marked(decision: Decision) -> QuerySet[Task]:
+    """The tasks that this decision marks and that are still to be stopped."""
+    return Task.objects.using(database.alias()).filter(stop_decision=decision, state__in=ALIVE)
+
+
+def of_marked(model: type[models.Model], condition: str, decision: Decision) -> RawSQL:
+    """The ids of those rows (`own`) of the marked tasks for which the condition holds."""
+    rows = database.each(model._meta.db_table, "own", f"own.task_id = marked.id AND {condition}")
+    sql = f"SELECT own.id FROM {TASK} AS marked {rows} WHERE marked.stop_decision_id = %s"  # noqa: S608  the same
+    return RawSQL(sql, [decision.pk])  # noqa: S611  the same
 
 
 def unmark(decision: Decision) -> None:
     """Take the marks away again, where the tasks are not to be stopped."""
-    marked_ones = Task.objects.using(database.alias()).filter(stop_decision=decision, state__in=ALIVE)
-    marked_ones.update(stop_decision=None)
-
-
-def marked(decision: Decision) -> Iterator[Sequence[Task]]:
-    """The tasks that this decision marks and that are still to be stopped, in batches."""
-    rows = Task.objects.using(database.alias()).filter(stop_decision=decision, state__in=ALIVE).order_by("pk")
-    last = 0
-    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
-        yield batch
-        last = batch[-1].pk
-
-
-def _mark_by_sql(task: Task, run: int, decision: Decision) -> None:
-    tables = {"task": Task._meta.db_table, "link": ServingLink._meta.db_table}
-    values = {"task": task.pk, "run": run, "decision": decision.pk}
-    with database.connection().cursor() as cursor:
-        cursor.execute(HANGING.format(**tables), values)
-        cursor.execute(HELD.format(**tables), values)
-
-
-def _mark_in_turn(task: Task, run: int, decision: Decision) -> None:
-    """The same level by level, for SQLite, which has no LATERAL."""
-    hanging: set[int] = set()
-    wave = {(child.pk, child.last_run) for child in _children_of(((task.pk, run),), at_most=True)}
-    while wave:
-        hanging |= {pk for pk, _ in wave}
-        below = _children_of(wave)
-        wave = {(child.pk, child.last_run) for child in below if child.pk not in hanging}
-    _set_decision(hanging, decision.pk, state__in=ALIVE)
-    held: set[int] = set()
-    level = set(_held_from_outside(decision))
-    while level:
-        held |= {pk for pk, _ in level}
-        below = _children_of(level)
-        given_back = (child for child in below if child.stop_decision_id == decision.pk)
-        level = {(child.pk, child.last_run) for child in given_back if child.pk not in held}
-    _set_decision(held, None)
-
-
-def _children_of(parents: Iterable[tuple[int, int]], *, at_most: bool = False) -> Iterator[Task]:
-    """The attached children that serve these runs (`at_most`: these and earlier ones) and have not been stopped."""
-    pairs = list(parents)
-    for start in range(0, len(pairs), BATCH // 2):
-        wanted = Q(pk__in=[])
-        for parent, run in pairs[start : start + BATCH // 2]:
-            runs = Q(serves__parent_run__lte=run) if at_most else Q(serves__parent_run=run)
-            wanted |= Q(serves__parent=parent) & runs
-        rows = Task.objects.using(database.alias()).filter(wanted, detached=False)
-        yield from rows.exclude(state=TaskState.STOPPED).distinct()
-
-
-def _held_from_outside(decision: Decision) -> Iterator[tuple[int, int]]:
-    rows = Task.objects.using(database.alias()).filter(stop_decision=decision, state__in=ALIVE)
-    outside = rows.filter(
-        Q(serves__parent__stop_decision__isnull=True) | ~Q(serves__parent__stop_decision=decision),
-        serves__parent__live_run=F("serves__parent_run"),
-    )
-    yield from outside.distinct().values_list("pk", "last_run")
-
-
-def _set_decision(ids: Iterable[int], decision: int | None, **only: object) -> None:
-    chosen = sorted(ids)
-    for start in range(0, len(chosen), BATCH):
-        rows = Task.objects.using(database.alias()).filter(pk__in=chosen[start : start + BATCH], **only)
-        rows.update(stop_decision=decision)
+    marked(decision).update(stop_decision=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +95,30 @@ class GoesOn:
     by: int | None = None
 
 
-def going_on(stopped: Sequence[int]) -> Iterator[GoesOn]:
-    """The live children of the stopped tasks, each with the reason why it goes on."""
-    for start in range(0, len(stopped), BATCH):
-        links = ServingLink.objects.using(database.alias()).filter(
-            parent__in=stopped[start : start + BATCH], child__state__in=ALIVE
-        )
-        for child, detached in links.order_by("child").values_list("child", "child__detached").distinct():
-            yield GoesOn(child, "detached") if detached else GoesOn(child, "held", _holder(child))
+GOING_ON = """
+SELECT DISTINCT child.id, child.detached FROM {task} AS parent {links} {live_children}
+WHERE parent.id = %(task)s OR parent.stop_decision_id = %(decision)s ORDER BY child.id LIMIT %(limit)s
+"""
 
 
-def _holder(child: int) -> int | None:
-    links = ServingLink.objects.using(database.alias()).filter(child=child, parent__live_run=F("parent_run"))
-    return links.order_by("parent").values_list("parent", flat=True).first()
+def going_on(task: Task, decision: Decision, limit: int) -> tuple[GoesOn, ...]:
+    """The first live children of the task and of what was stopped with it, each with the reason why it goes on."""
+    live = "child.id = link.child_id AND child.state IN ('active', 'paused')"
+    joins = {
+        "links": database.each(LINK, "link", "link.parent_id = parent.id"),
+        "live_children": database.each(TASK, "child", live),
+    }
+    with database.connection().cursor() as cursor:
+        values = {"task": task.pk, "decision": decision.pk, "limit": limit}
+        cursor.execute(GOING_ON.format(task=TASK, **joins), values)
+        found = cursor.fetchall()
+    holders = _holders([child for child, detached in found if not detached])
+    return tuple(
+        GoesOn(child, "detached") if detached else GoesOn(child, "held", holders.get(child))
+        for child, detached in found
+    )
+
+
+def _holders(children: Sequence[int]) -> dict[int, int]:
+    links = ServingLink.objects.using(database.alias()).filter(child__in=children, parent__live_run=F("parent_run"))
+    return dict(links.order_by("-parent").values_list("child", "parent"))  # the last one given stays: the first task

@@ -99,7 +99,7 @@ def _hold_children(task: Task, run: int, cause: Decision, now: datetime) -> list
     # The task's run stays live, so that it has to be marked itself for not to count as one that holds its children.
     Task.objects.using(database.alias()).filter(pk=task.pk).update(stop_decision=cause)
     descendants.mark(task, run, cause)
-    children = [child for batch in descendants.marked(cause) for child in batch if child.pk != task.pk]
+    children = list(descendants.marked(cause).exclude(pk=task.pk).order_by("pk"))
     descendants.unmark(cause)
     Decision.objects.using(database.alias()).bulk_create(
         Decision(

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from django.db.models import Max, QuerySet
@@ -128,7 +127,8 @@ def _commit(task_id: int, press: Press) -> StopReport:
         if why != "newer_run":
             closed = closing.close_children(task, task.last_run, decision, now, cancel=press.cancel)
             if press.cancel:
-                closing.cancel_open_operations([task_id], decision, now)
+                own = Operation.objects.filter(closing.MAY_GO_ON, task=task)
+                closing.cancel_open_operations(own, decision, now)
         report = _report(task, decision, why, closed, held)
         wake.notify_on_commit([task_id, *closed])
     wake.announce(task_id, *closed, over=True)
@@ -181,7 +181,7 @@ def _report(task: Task, decision: Decision, why: str, closed: Sequence[int], hel
         never_sent=_ids(rows.filter(state__in=UNSENT)),
         descendants=len(closed),
         held=tuple(held),
-        goes_on=tuple(islice(descendants.going_on([task.pk, *closed]), NAMED)),
+        goes_on=descendants.going_on(task, decision, NAMED),
     )
 
 

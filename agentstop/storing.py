@@ -115,6 +115,14 @@ def add(row: models.Model) -> int:
         return int(cursor.fetchone()[0])
 
 
+def add_for_each(found: models.QuerySet[Any], row: models.Model, columns: Mapping[str, str]) -> None:
+    """Add such a row for each that is found; `columns` names those columns of it that are taken from what is found."""
+    sql, values = _insertion([row], {name: f"found.{column}" for name, column in columns.items()})
+    inner, more = found.values(*columns.values()).query.sql_with_params()
+    with database.connection().cursor() as cursor:
+        cursor.execute(f"{sql} FROM ({inner}) AS found", [*values, *more])
+
+
 _Statement = tuple[str, list[Any]]
 
 

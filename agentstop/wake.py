@@ -21,7 +21,7 @@ from agentstop import conf, database
 logger = logging.getLogger(__name__)
 
 CHANNEL = "agentstop"
-NAMED = 400  # tasks that one wake names
+LONGEST = 7_999  # bytes that a NOTIFY can carry
 ANY = "*"
 GATHER = 0.05  # seconds in which wakes that are not urgent are gathered into one NOTIFY
 IDLE = 5.0  # seconds without a wake after which the telling thread ends
@@ -33,10 +33,10 @@ Subscriber = Callable[[frozenset[int] | None, bool], None]
 
 def notify_on_commit(task_ids: Iterable[int], *, over: bool = True) -> None:
     """Within a transaction: other processes hear of these tasks with its commit. Ends of runs cannot wait."""
-    if database.is_postgresql():
-        named = list(task_ids)
-        # A payload holds less than 8,000 bytes: beyond that everybody looks at everything.
-        payload = ("over:" if over else "") + (",".join(map(str, named)) if len(named) <= NAMED else ANY)
+    names = ",".join(map(str, task_ids))
+    if names and database.is_postgresql():
+        kind = "over:" if over else ""
+        payload = kind + (names if len(kind + names) <= LONGEST else ANY)  # for too many: look at everything
         with database.connection().cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, payload])
 

@@ -11,7 +11,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q
 
-from agentstop import descendants
 from agentstop.exceptions import AgentStopError, Denied, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Operation, ServingLink, Task
 from agentstop.models import Run as RunRow
@@ -259,16 +258,3 @@ def careless(seed: int, spawned: list[Run], lock: threading.Lock, go: threading.
         storm(seed, spawned, lock, go, 25)
     except (Error, AgentStopError):
         return  # without the lock the constraints are the last line
-
-
-def test_both_ways_of_marking_agree(ann: User) -> None:
-    """SQL on PostgreSQL, level by level on SQLite: the same tasks, on random families."""
-    rng = random.Random(11)  # noqa: S311
-    for _ in range(5):
-        runs = [begin(f"root {number}", owner=ann) for number in range(3)]
-        for _ in range(25):
-            parents = rng.sample(runs, rng.choice([1, 1, 2]))
-            runs.append(begin("child", serves=parents, detached=rng.random() < 0.1))
-        stop(runs[0].task_id, by=ann)
-        assert (orphans(), wrongly_stopped()) == (0, 0)
-    assert descendants.BATCH > 1
