@@ -24,7 +24,8 @@ from agentstop.states import (
     Verb,
 )
 
-# One query and not four: every receipt is folded while its operation is locked. `undoing`: requests to compensate it.
+# One query and not four: every receipt is folded while its operation is locked. `undoing`: requests to compensate it
+# that may have had their effect, since none is proven not to have left or to have been turned down.
 FACTS = """
 SELECT 'attempt', operation_id, id, verb, number, CAST(NULL AS bigint), passed_at, lease_until, settling, max_age,
   CAST(NULL AS varchar(20)), ref, CAST(NULL AS boolean), CAST(NULL AS timestamp with time zone)
@@ -41,7 +42,11 @@ UNION ALL
 SELECT 'undoing', undo.compensates_id, sent.id, verb, number, NULL, passed_at, sent.lease_until, NULL, NULL,
   NULL, NULL, NULL, NULL
 FROM {operation} AS undo JOIN {attempt} AS sent ON sent.operation_id = undo.id
-WHERE undo.compensates_id IN ({ids}) AND sent.verb = 'submit'
+WHERE undo.compensates_id IN ({ids}) AND sent.verb = 'submit' AND (
+  NOT EXISTS (SELECT 1 FROM {receipt} AS no WHERE no.attempt_id = sent.id AND (
+    no.claim = 'unsent' AND no.source IN ('sender', 'provider') OR no.claim = 'refused' AND no.source = 'provider'))
+  OR EXISTS (SELECT 1 FROM {receipt} AS yes WHERE yes.operation_id = undo.id
+    AND yes.claim IN ('accepted', 'running', 'progress', 'succeeded') AND yes.source IN ('provider', 'read_back')))
 """
 BATCH = 500  # operations a query: SQLite bounds the number of parameters
 

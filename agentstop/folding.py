@@ -139,8 +139,10 @@ def _reports(evidence: Evidence) -> list[Heard]:
 
 
 def _if_reported(evidence: Evidence) -> _Verdict | None:
-    """Rule 5, end: a final word of an intermediary alone settles nothing."""
+    """Rule 5, end: a final word of an intermediary alone settles nothing, and a denial adds nothing to proofs."""
     reports = _reports(evidence)
+    if evidence.everyone <= evidence.closed:
+        reports = [h for h in reports if h.receipt.claim is Claim.SUCCEEDED]
     return _Verdict(OperationState.UNKNOWN, receipts_of(reports)) if reports else None
 
 

@@ -76,6 +76,8 @@ def record(
         if admission is not None:
             call, entry = _admit(locked, heard[-1], admission)
         storing.store(receipts=receipts, folded=operation, call=call, entry=entry)
+        if operation.compensates_id is not None:  # locked with it: what it undoes reads otherwise if this had no effect
+            refold([Operation.objects.using(database.alias()).get(pk=operation.compensates_id)], now)
     wake.announce(operation.task_id)
     return _settled(operation, call)
 

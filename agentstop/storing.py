@@ -15,13 +15,18 @@ from django.db import models
 from agentstop import database
 from agentstop.models import Call, ContextEntry, Operation, Receipt, Task
 
-# The task first, then the operation; the clock is read outside of both, since a lock may have been waited for.
+# The task first, then the operation, and before an undoing what it undoes, whose fold depends on it. The clock is read
+# outside of all, since a lock may have been waited for.
 LOCK = """
 WITH t AS MATERIALIZED (
   SELECT id, state, live_run FROM {task}
   WHERE id = (SELECT task_id FROM {operation} WHERE id = %(operation)s) {lock_task}),
+u AS MATERIALIZED (
+  SELECT id FROM {operation}
+  WHERE id = (SELECT compensates_id FROM {operation} WHERE id = %(operation)s) {lock_undone}),
 o AS MATERIALIZED (
-  SELECT op.* FROM {operation} AS op JOIN t ON t.id = op.task_id WHERE op.id = %(operation)s {lock_operation})
+  SELECT op.* FROM {operation} AS op JOIN t ON t.id = op.task_id
+  WHERE op.id = %(operation)s AND (SELECT count(*) FROM u) >= 0 {lock_operation})
 SELECT t.state, t.live_run, {clock}, {columns} FROM o, t
 """
 
@@ -58,6 +63,7 @@ def locked(operation_id: int, *, with_task: bool) -> Locked:
         task=Task._meta.db_table,
         operation=Operation._meta.db_table,
         lock_task="FOR NO KEY UPDATE" if on_postgresql and with_task else "",
+        lock_undone="FOR NO KEY UPDATE" if on_postgresql else "",
         lock_operation="FOR NO KEY UPDATE OF op" if on_postgresql else "",
         clock="clock_timestamp()" if on_postgresql else "NULL",
         columns=", ".join(f"o.{field.column}" for field in fields),

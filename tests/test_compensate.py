@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Permission, User
-from django.db import IntegrityError
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from agentstop import asking, database, reconcile, settle
@@ -21,7 +21,9 @@ from agentstop.states import Claim, Source
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
+from tests.apart import waiting_for_locks
 from tests.conftest import HANG_GUARD, InThread
+from tests.counted import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -193,6 +195,76 @@ def test_what_is_heard_late_of_an_undoing_is_kept_though_another_one_has_begun(
     assert second.future.result(HANG_GUARD).state == "succeeded"
     late = Heard(Claim.SUCCEEDED, Source.PROVIDER, database.now(), ref="undo 1")
     assert settle.record(first.operation, [late]).state == "succeeded"
+
+
+def refuted(operation: Operation) -> str:
+    """The state after the provider was asked and says now that it was cancelled."""
+    return settle.record(operation.pk, [Heard(Claim.CANCELLED, Source.READ_BACK, database.now())]).state
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (Answer(Claim.UNSENT, Source.SENDER), "cancelled"),
+        (Answer(Claim.REFUSED), "cancelled"),
+        (Answer(Claim.LOST, Source.SENDER), "succeeded"),
+        (Answer(Claim.SUCCEEDED), "succeeded"),
+    ],
+)
+def test_only_an_undoing_that_may_have_had_its_effect_explains_what_is_said_later(
+    sandbox: SandboxClient, ann: User, answer: Answer, state: str
+) -> None:
+    """R24: nothing undid it, so the provider's later word that it was cancelled is about the effect itself."""
+    operation = made(begin("Upload", owner=ann))
+    answered_with(answer, operation, ann)
+    assert refuted(operation) == state
+    assert list(differences()) == []
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before the word", "after the word"])
+def test_an_undoing_that_was_taken_for_unsent_and_arrived_explains_it_again(
+    sandbox: SandboxClient, ann: User, first: bool
+) -> None:
+    """Whichever is heard first, the effect that was undone keeps its own truth, and nothing stored is stale."""
+    operation = made(begin("Upload", owner=ann))
+    undoing = answered_with(Answer(Claim.UNSENT, Source.SENDER), operation, ann)
+    arrived = Heard(Claim.SUCCEEDED, Source.READ_BACK, database.now(), ref="undo 1")
+    if not first:
+        assert refuted(operation) == "cancelled"
+    settle.record(undoing, [arrived])
+    if first:
+        refuted(operation)
+    assert Operation.objects.get(pk=operation.pk).state == "succeeded"
+    assert list(differences()) == []
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="on SQLite one writer at a time locks everything")
+def test_a_receipt_of_an_undoing_locks_what_it_undoes_before_it(
+    sandbox: SandboxClient, ann: User, in_thread: InThread
+) -> None:
+    """As everybody else does, in the order of ids: the other way round the two would wait for each other."""
+    operation = made(begin("Upload", owner=ann))
+    undoing = answered_with(Answer(Claim.LOST, Source.SENDER), operation, ann)
+    heard = Heard(Claim.SUCCEEDED, Source.PROVIDER, database.now())
+    with transaction.atomic():
+        Operation.objects.select_for_update().get(pk=operation.pk)
+        recorded = in_thread(settle.record, undoing, [heard])
+        eventually(lambda: in_thread(waiting_for_locks).result(HANG_GUARD), 1)
+        Operation.objects.select_for_update(nowait=True).get(pk=undoing)
+    assert recorded.result(HANG_GUARD).state == "succeeded"
+
+
+def answered_with(answer: Answer, operation: Operation, by: User) -> int:
+    """An undoing that is answered so."""
+
+    async def told(_: object) -> Answer:
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking, "by_provider", told)
+        undoing = compensate(operation.pk, by=by)
+        undoing.future.result(HANG_GUARD)
+    return undoing.operation
 
 
 async def lost(_: object) -> Answer:

@@ -59,6 +59,24 @@ CASES: dict[str, tuple[list[AttemptFact], list[ReceiptFact], str]] = {
     "cancelled by the provider, then read back running": (
         [ONE], [push("cancelled", 9), read_back("running", 12)], "unknown",
     ),
+    "never sent, and the task server says cancelled": (
+        [ONE], [unsent(2), receipt("cancelled", "intermediary", 9)], "not_sent",
+    ),
+    "never sent, and the task server says failed": (
+        [ONE], [unsent(2), receipt("failed", "intermediary", 9)], "not_sent",
+    ),
+    "never sent, and the task server says succeeded": (
+        [ONE], [unsent(2), receipt("succeeded", "intermediary", 9)], "unknown",
+    ),
+    "not found, and the task server says cancelled": (
+        [ONE], [lost(2), read_back("not_found", 10), receipt("cancelled", "intermediary", 12)], "not_sent",
+    ),
+    "unsent on 1, attempt 2 lost, and the task server says cancelled": (
+        [ONE, TWO], [unsent(2), lost(6, 2), receipt("cancelled", "intermediary", 9)], "unknown",
+    ),
+    "accepted, never sent by its sender's word, and the task server says cancelled": (
+        [ONE], [unsent(2), push("accepted", 3), receipt("cancelled", "intermediary", 9)], "unknown",
+    ),
     "only the task server says cancelled": ([ONE], [receipt("cancelled", "intermediary", 9)], "unknown"),
     "accepted, then the task server says cancelled": (
         [ONE], [answer("accepted", 2), receipt("cancelled", "intermediary", 9)], "unknown",

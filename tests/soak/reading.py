@@ -50,6 +50,7 @@ class Story:
         self.heard = [r for r in heard if r.source != "ack" and (r.attempt_id is None or r.attempt_id in self.all)]
         self.refused_by_gate = any(decision.verb == "refuse" for decision in mirror.of(Decision, operation.id))
         undoings = [one.id for one in mirror.all(Operation) if one.compensates_id == operation.id]
+        undoings = [one for one in undoings if _may_be_done(mirror.of(Receipt, one))]
         self.by_ref = PROFILES[operation.action].look_up is LookUp.BY_REF
         self.authoritative = PROFILES[operation.action].authoritative
         self.undone_from = min((a.passed_at for one in undoings for a in mirror.submits(one)), default=None)
@@ -209,6 +210,8 @@ class Story:
                 signs += [receipt] if self.reach(receipt) - beaten else []
         hearsay = self._hearsay(without)
         if not signs:
+            if self._proofs() | without == self.all:  # a denial adds nothing to proofs
+                hearsay = [r for r in hearsay if r.claim == "succeeded"]
             return "unknown" if hearsay else ""
         last = max(r.seen_at for r in signs)
         forgotten = any(r.asked_at > last for r in self._absences())
@@ -250,6 +253,13 @@ class Story:
         if len(claims) > 1 or covered != self.all or any(r.claim not in claims for r in differs):
             return ""
         return claims.pop()
+
+
+def _may_be_done(heard: list[Receipt]) -> bool:
+    """Whether an undoing may have had its effect: it is not proven unsent or refused, or was seen all the same."""
+    no = [("unsent", "sender"), ("unsent", "provider"), ("refused", "provider")]
+    seen = any(r.source in TRUSTED and r.claim in SIGNS_OF_LIFE | {"succeeded"} for r in heard)
+    return seen or not any((r.claim, r.source) in no for r in heard)
 
 
 def _cancellation(story: Story, mirror: Mirror, operation: Operation, state: str, *, another_open: bool) -> str:
