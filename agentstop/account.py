@@ -11,12 +11,12 @@ from typing import Any
 from django.db.models import BigIntegerField, Count, F, Max
 from django.db.models.functions import Left
 
-from agentstop import connectors, database, input_account, silence
+from agentstop import connectors, database, frozen, input_account, silence
 from agentstop.bodies import Form
 from agentstop.facts import facts_of
 from agentstop.folding import fold
 from agentstop.input_account import KnownInputs
-from agentstop.models import Decision, Operation, Receipt, Run, Task
+from agentstop.models import Decision, Freeze, Operation, Receipt, Run, Task
 from agentstop.models.facts import Decided
 from agentstop.providers.base import Capability
 from agentstop.reconcile import OVERDUE
@@ -73,6 +73,7 @@ class Account:
     task: Task
     run: Run | None
     operations: tuple[Known, ...]
+    freezes: tuple[Freeze, ...]  # that hold something of it, or are about to
     now: datetime
     inputs: KnownInputs = KnownInputs()
 
@@ -111,6 +112,7 @@ class Account:
                 yield follow_up + OVERDUE
         if self.heard_at is not None and self.heard_at + silence.after() >= self.now:
             yield self.heard_at + silence.after()
+        yield from (freeze.until for freeze in self.freezes if freeze.until is not None)
 
 
 def load(task_id: int) -> Account | None:
@@ -135,7 +137,13 @@ def load_all(task_ids: Sequence[int]) -> list[Account]:
     known: dict[int, list[Known]] = defaultdict(list)
     for each in _known(rows, now):
         known[each.row.task_id].append(each)
-    return [Account(tasks[pk], runs.get(pk), tuple(known[pk]), now) for pk in task_ids if pk in tasks]
+    freezes = list(frozen.in_force(now))
+    return [_account(tasks[pk], runs.get(pk), known[pk], freezes, now) for pk in task_ids if pk in tasks]
+
+
+def _account(task: Task, run: Run | None, known: Sequence[Known], freezes: Sequence[Freeze], now: datetime) -> Account:
+    asked = ((each.row.connector, each.row.action) for each in known)
+    return Account(task, run, tuple(known), frozen.about(task, freezes, asked), now)
 
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
@@ -180,7 +188,7 @@ def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
-    """For each task a value that is another one whenever something stored about it is; in four queries for all."""
+    """For each task a value that is another one whenever something stored about it is; in six queries for all."""
     using = database.alias()
     tasks = Task.objects.using(using).filter(pk__in=task_ids)
     runs = Run.objects.using(using).filter(task__in=task_ids).values("task")
@@ -190,4 +198,5 @@ def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
     folds = operations.annotate(many=Count("pk"), last=Max("folded_at")).values_list("task", "many", "last")
     seen, folded = ({row[0]: row for row in rows} for rows in (agents, folds))
     typed = input_account.marks(task_ids)
-    return {pk: (row, seen.get(pk), folded.get(pk), typed.get(pk)) for pk, row in told.items()}
+    freezes = tuple(frozen.in_force(database.now()).values_list("pk", "in_force_at"))
+    return {pk: (row, seen.get(pk), folded.get(pk), typed.get(pk), freezes) for pk, row in told.items()}

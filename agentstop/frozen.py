@@ -7,7 +7,7 @@ the process has read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,9 @@ from django.db.models import QuerySet
 from agentstop import database
 from agentstop.exceptions import Frozen
 from agentstop.models import Freeze, FreezeClock, Task
+from agentstop.states import TaskState
 
+ALIVE = (TaskState.ACTIVE, TaskState.PAUSED)
 CLOCK = 1  # the id of its only row
 SHARE = "SELECT epoch FROM {clock} WHERE id = %s FOR SHARE"
 READ = "SELECT epoch FROM {clock} WHERE id = %s"
@@ -61,6 +63,17 @@ def in_force(now: datetime) -> QuerySet[Freeze]:
     """The freezes that hold something at this moment, or are being put in force."""
     applied = Freeze.objects.using(database.alias()).filter(epoch__isnull=False, lifted_at__isnull=True)
     return applied.exclude(until__lte=now).select_related("by", "owner").order_by("pk")
+
+
+def about(task: Task, freezes: Iterable[Freeze], asked: Iterable[tuple[str, str]]) -> tuple[Freeze, ...]:
+    """Those of these freezes by which the task is affected: it could send, and has `asked` for what they hold, if ever.
+
+    `asked`: connector and action of its operations. A freeze that names neither affects it from the beginning.
+    """
+    if task.state not in ALIVE:
+        return ()
+    wanted = {("", ""), *asked}
+    return tuple(one for one in freezes if any(one.covers(*each, task.owner_id) for each in wanted))
 
 
 def owner_of(task_id: int) -> Any:

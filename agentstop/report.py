@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 from django.utils.translation import gettext
 
-from agentstop import account, input_report, permissions, remedies, sentences, wording
+from agentstop import account, freeze_report, input_report, permissions, remedies, sentences, wording
 from agentstop.account import Account, Known, Result
 from agentstop.bodies import Form
 from agentstop.exceptions import TaskNotFound
+from agentstop.frozen_words import HeldTold
 from agentstop.input_report import InputsReport
 from agentstop.manifold import JobLine, read_jobs
 from agentstop.models import Task
@@ -77,6 +78,7 @@ class TaskReport:
     since: datetime
     run: int  # the number that a press on what is shown must name
     stop: StopTold | None
+    held: tuple[HeldTold, ...]  # by freezes that affect it
     agent: AgentLine
     summary: str
     failures: str
@@ -132,6 +134,7 @@ def tell(found: Account) -> TaskReport:
         _operation(known, task, undoings.get(known.row.pk, ()), rows.get(known.row.compensates_id))
         for known in found.operations
     )
+    held = tuple(map(freeze_report.tell, found.freezes))
     counts = Counter(operation.reading.label for operation in operations)
     return TaskReport(
         id=task.pk,
@@ -142,8 +145,9 @@ def tell(found: Account) -> TaskReport:
         since=task.state_since,
         run=task.last_run,
         stop=_stop(task),
+        held=held,
         agent=_agent(found),
-        summary=wording.summarise(state, counts),
+        summary=wording.summarise(state, counts, *(each.text for each in held)),
         failures=_failures(operations),
         operations=operations,
         inputs=input_report.tell(found),

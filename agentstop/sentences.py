@@ -204,7 +204,7 @@ AFTER_REFUSAL = {
     "superseded": _("The newer run can ask for it."),
     "paused": _("It can be asked for again once the task is resumed."),
     "finished": _("To have it sent, start the task again."),
-    "frozen": _("It can be asked for again once the operator lets go."),
+    "frozen": _("It can be asked for again when nothing holds it."),
     "outcome_unknown": _("Find out first what the earlier attempt did."),
     "in_flight": _("It can be asked for again once that has ended."),
     "key_reused": _("Give it a key of its own."),
@@ -248,6 +248,7 @@ STAYS_DONE = _("That it was done stays on record: undone is not the same as neve
 UNDOING_BEGAN = _("Undoing it has begun; what it comes to is shown beside it.")
 NOT_UNDONE = {
     "in_flight": _("It was undone already, or is being undone: nothing more was sent."),
+    "frozen": _("What would undo it is held by an operator: nothing was sent. Try again when it is lifted."),
     "cannot_compensate": _("It cannot be undone: it is not known to have been done, or its provider names no way."),
 }
 ASK_FIRST = _("Its provider can be asked what became of it: do that first.")

@@ -8,10 +8,21 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.utils.translation import gettext
 
-from agentstop import bodies, compensate, database, permissions, reconcile, report, sentences, stop
+from agentstop import (
+    bodies,
+    compensate,
+    database,
+    freeze_report,
+    frozen,
+    permissions,
+    reconcile,
+    report,
+    sentences,
+    stop,
+)
 from agentstop.addresses import REASON, address, answer, back, body, is_number, next_page
 from agentstop.compensate import CannotCompensate
-from agentstop.exceptions import Denied, InFlight, TaskNotFound
+from agentstop.exceptions import Denied, Frozen, InFlight, TaskNotFound
 from agentstop.models import Operation
 from agentstop.models.facts import Decided
 from agentstop.report import OperationReport, TaskReport
@@ -63,14 +74,16 @@ def undo(request: HttpRequest, operation: int) -> HttpResponse:
     if request.method == "POST":
         try:
             compensate.compensate(operation, by=request.user, reason=reason)
-        except (CannotCompensate, InFlight) as refusal:
+        except (CannotCompensate, Frozen, InFlight) as refusal:
             return back(request, told.id, gettext(sentences.NOT_UNDONE[refusal.reason]))
         return back(request, told.id, gettext(sentences.UNDOING_BEGAN))
     way = found.way_to_undo
     if way is None:
         undone = InFlight if found.undoing is not None else CannotCompensate
         return back(request, told.id, gettext(sentences.NOT_UNDONE[undone.reason]))
+    held = frozen.read(database.now()).holding(found.connector, way.action, lambda: frozen.owner_of(told.id))
     texts = {
+        "held": freeze_report.tell(held) if held is not None else None,
         "consequences": way.consequences or gettext(sentences.NO_CONSEQUENCES),
         "extent": gettext(sentences.EXTENTS[way.extent]),
         "stays": gettext(sentences.STAYS_DONE),

@@ -137,10 +137,10 @@ def read(situation: Situation) -> Reading:
     )
 
 
-def summarise(task: TaskState, counts: Mapping[Label, int]) -> str:
+def summarise(task: TaskState, counts: Mapping[Label, int], *held: str) -> str:
     """The one line for the whole task: whether anything new will be sent, and how many operations are what."""
     named = [str(sentences.COUNTS[label] % {"count": counts[label]}) for label in Label if counts.get(label)]
-    return _text([sentences.TASKS[task]]) + " " + (" · ".join(named) or gettext(sentences.NO_OPERATIONS))
+    return _text([sentences.TASKS[task], *held]) + " " + (" · ".join(named) or gettext(sentences.NO_OPERATIONS))
 
 
 def read_press(pressed_at: datetime, last_dispatch_at: datetime | None) -> str:
