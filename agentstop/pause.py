@@ -2,48 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict, Unpack, overload
 
+from django.db import models
 from django.db.models import QuerySet
 
-from agentstop import bodies, database, descendants, family, permissions, wake
+from agentstop import bodies, database, descendants, family, per_task, permissions, wake
 from agentstop.closing import FAMILY
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Decision, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.per_task import Answers
 from agentstop.sending import in_domain
 from agentstop.states import TaskState
 
 
-def pause(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+class How(TypedDict, total=False):
+    """The keyword arguments of `pause` and `resume`."""
+
+    by: Any
+    reason: str
+    policy: str
+
+
+@overload
+def pause(task: Task | int, **how: Unpack[How]) -> bool: ...  # type: ignore[overload-overlap]
+@overload
+def pause(task: models.Model, **how: Unpack[How]) -> Answers[bool]: ...
+def pause(
+    task: Task | models.Model | int, *, by: Any = None, reason: str = "", policy: str = ""
+) -> bool | Answers[bool]:
     """Hold the task's dispatch; False where it is paused by a cause of its own, or over: that is noted.
 
-    What has left goes on. Callers wait; tasks that work for it alone are held too. Raises TaskNotFound or Denied.
+    What has left goes on. Callers wait; tasks that work for it alone are held too. For an object of the host's: every
+    task about it that the person may see, with an answer for each. Raises TaskNotFound or Denied.
     """
-    task_id = _checked(task, by, Decided.PAUSE, reason)
-    done = _pause(task_id, by, bodies.reason(reason), policy)
-    return done
+    if not isinstance(task, Task | int):
+        return _about(task, Decided.PAUSE, _pause, by, reason, policy)
+    return _pause(_checked(task, by, Decided.PAUSE, reason), by, bodies.reason(reason), policy)
 
 
-def resume(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+@overload
+def resume(task: Task | int, **how: Unpack[How]) -> bool: ...  # type: ignore[overload-overlap]
+@overload
+def resume(task: models.Model, **how: Unpack[How]) -> Answers[bool]: ...
+def resume(
+    task: Task | models.Model | int, *, by: Any = None, reason: str = "", policy: str = ""
+) -> bool | Answers[bool]:
     """Let the same run go on; False where no cause of its own holds it. What its parents hold stays held.
 
-    Raises TaskNotFound or Denied.
+    For an object of the host's as `pause`. Raises TaskNotFound or Denied.
     """
-    task_id = _checked(task, by, Decided.RESUME, reason)
-    return _resume(task_id, by, bodies.reason(reason), policy)
+    if not isinstance(task, Task | int):
+        return _about(task, Decided.RESUME, _resume, by, reason, policy)
+    return _resume(_checked(task, by, Decided.RESUME, reason), by, bodies.reason(reason), policy)
 
 
-async def apause(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+@overload
+async def apause(task: Task | int, **how: Unpack[How]) -> bool: ...  # type: ignore[overload-overlap]
+@overload
+async def apause(task: models.Model, **how: Unpack[How]) -> Answers[bool]: ...
+async def apause(task: Task | models.Model | int, **how: Unpack[How]) -> bool | Answers[bool]:
     """As `pause`."""
-    return await in_domain(pause, task, by=by, reason=reason, policy=policy)
+    return await in_domain(partial(pause, task, **how))
 
 
-async def aresume(task: Task | int, *, by: Any = None, reason: str = "", policy: str = "") -> bool:
+@overload
+async def aresume(task: Task | int, **how: Unpack[How]) -> bool: ...  # type: ignore[overload-overlap]
+@overload
+async def aresume(task: models.Model, **how: Unpack[How]) -> Answers[bool]: ...
+async def aresume(task: Task | models.Model | int, **how: Unpack[How]) -> bool | Answers[bool]:
     """As `resume`."""
-    return await in_domain(resume, task, by=by, reason=reason, policy=policy)
+    return await in_domain(partial(resume, task, **how))
+
+
+def _about(
+    subject: models.Model, verb: Decided, do: Callable[[int, Any, str, str], bool], by: Any, reason: str, policy: str
+) -> Answers[bool]:
+    return per_task.answered(
+        per_task.about(subject, by, f"{verb}d"),
+        by,
+        "pause_task",
+        lambda task: do(_checked(task, by, verb, reason), by, bodies.reason(reason), policy),
+    )
 
 
 def open_causes(task_id: int) -> QuerySet[Decision]:

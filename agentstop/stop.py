@@ -6,15 +6,18 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict, Unpack, overload
 
+from django.db import models
 from django.db.models import Max, QuerySet
 
-from agentstop import bodies, closing, database, descendants, family, holding, permissions, wake
+from agentstop import bodies, closing, database, descendants, family, holding, per_task, permissions, wake
 from agentstop.descendants import GoesOn
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Attempt, Decision, Operation, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.per_task import Answers
 from agentstop.sending import in_domain
 from agentstop.states import OperationState, RunState, TaskState, Verb
 
@@ -45,16 +48,37 @@ class StopReport:
     goes_on: tuple[GoesOn, ...] = ()  # the first hundred that go on, each with the reason
 
 
+class How(TypedDict, total=False):
+    """The keyword arguments of `stop`."""
+
+    by: Any
+    reason: str
+    run: int | None
+    policy: str
+    cancel: bool
+
+
+@overload
+def stop(task: Task | int, **how: Unpack[How]) -> StopReport: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def stop(task: models.Model, **how: Unpack[How]) -> Answers[StopReport]: ...
+
+
 def stop(
-    task: Task | int,
+    task: Task | models.Model | int,
     *,
     by: Any = None,
     reason: str = "",
     run: int | None = None,
     policy: str = "",
     cancel: bool = True,
-) -> StopReport:
+) -> StopReport | Answers[StopReport]:
     """Stop the task for good; the answer is returned when the stop is committed.
+
+    `task` may be an object of the host's: then every task about it that the person may see is stopped, each in a commit
+    of its own, and the answer has a report for each.
 
     What has left is cancelled where its provider can (`confirm.confirm` waits for that); with `cancel=False` it is only
     accounted for.
@@ -63,6 +87,8 @@ def stop(
     the person saw; a press that names an older run than the last one stops nothing (0: none had begun, so it means the
     first). Raises TaskNotFound or Denied.
     """
+    if not isinstance(task, Task | int):
+        return _stop_about(task, by, reason, run, policy, cancel)
     task_id = task if isinstance(task, int) else task.pk
     found = Task.objects.using(database.alias()).filter(pk=task_id).first()
     if found is None:
@@ -76,17 +102,30 @@ def stop(
     return report
 
 
-async def astop(
-    task: Task | int,
-    *,
-    by: Any = None,
-    reason: str = "",
-    run: int | None = None,
-    policy: str = "",
-    cancel: bool = True,
-) -> StopReport:
+def _stop_about(
+    subject: models.Model, by: Any, reason: str, run: int | None, policy: str, cancel: bool
+) -> Answers[StopReport]:
+    if run is not None:
+        raise ValueError("run names a run of one task: pass that task, or use bulk.stop_all(seen={task: run}).")
+    return per_task.answered(
+        per_task.about(subject, by, "stopped"),
+        by,
+        "stop_task",
+        lambda task: stop(task, by=by, reason=reason, policy=policy, cancel=cancel),
+    )
+
+
+@overload
+async def astop(task: Task | int, **how: Unpack[How]) -> StopReport: ...  # type: ignore[overload-overlap]
+
+
+@overload
+async def astop(task: models.Model, **how: Unpack[How]) -> Answers[StopReport]: ...
+
+
+async def astop(task: Task | models.Model | int, **how: Unpack[How]) -> StopReport | Answers[StopReport]:
     """As `stop`."""
-    return await in_domain(stop, task, by=by, reason=reason, run=run, policy=policy, cancel=cancel)
+    return await in_domain(partial(stop, task, **how))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,16 @@ class Family(models.Model):
         return f"Family {self.pk}"
 
 
+class Tasks(models.QuerySet["Task"]):
+    """What `Task.objects` can be asked."""
+
+    def of(self, subject: models.Model) -> Tasks:
+        """The tasks about this object of the host's."""
+        if subject.pk is None:
+            raise ValueError(f"This {subject._meta.verbose_name} was never saved: no task can be about it.")
+        return self.filter(subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk))
+
+
 class Task(models.Model):
     """What a user asked for: the thing that Stop applies to. It lasts over several runs."""
 
@@ -51,6 +61,8 @@ class Task(models.Model):
         "agentstop.Decision", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
     created_at = models.DateTimeField()
+
+    objects = Tasks.as_manager()
 
     class Meta:
         default_permissions = ("view",)

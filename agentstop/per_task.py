@@ -1,0 +1,123 @@
+"""One verb for many tasks: each by itself, so that a failure of one hides nothing of the others."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from django.db import models
+from django.db.models import QuerySet
+
+from agentstop import database, permissions
+from agentstop.descendants import ALIVE, BATCH
+from agentstop.exceptions import AgentStopError, Denied, TaskNotFound
+from agentstop.models import Operation, Task
+from agentstop.states import OperationState, TaskState
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What there is before anything happens, of the tasks that the person may see; `denied` of them they may not touch.
+
+    The other counts are of those that they may: running or paused, stopped, finished, and operations that have left and
+    may still have their effect.
+    """
+
+    running: int = 0
+    stopped: int = 0
+    finished: int = 0
+    denied: int = 0
+    open_operations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[R]):
+    """What one task answered: `report`, what the verb gives for one task; or `error`, why nothing happened."""
+
+    task: int
+    report: R | None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[R]):
+    """The counts before, and the answer of each task: those that were running first, each with a commit of its own."""
+
+    before: Counted
+    answers: tuple[Answer[R], ...]
+
+    @property
+    def failed(self) -> tuple[Answer[R], ...]:
+        """The tasks that the verb did not reach, each with its error."""
+        return tuple(answer for answer in self.answers if answer.error is not None)
+
+
+def tasks_of(subject: models.Model) -> QuerySet[Task]:
+    """The tasks about an object of the host's, oldest first, whoever they belong to."""
+    return Task.objects.using(database.alias()).of(subject).order_by("pk")
+
+
+def about(subject: models.Model, by: Any, verb: str) -> list[Task]:
+    """The tasks about an object that this person may see; TaskNotFound where there is none for them."""
+    return seen(tasks_of(subject), by, f"about {subject._meta.verbose_name} {subject.pk}", verb)
+
+
+def seen(tasks: QuerySet[Task], by: Any, which: str, verb: str) -> list[Task]:
+    """Those of the tasks that the person may see (all, where no person asks): what works first, then by age."""
+    found = [task for task in tasks if by is None or permissions.may(by, "view_task", task)]
+    if not found:
+        raise TaskNotFound(f"There is no task {which} for you. Nothing was {verb}.")
+    return sorted(found, key=lambda task: (task.state not in ALIVE, task.pk))
+
+
+def count(tasks: Sequence[Task], by: Any, permission: str) -> Counted:
+    """The counts of these tasks."""
+    allowed = [task for task in tasks if by is None or permissions.may(by, permission, task)]
+    states = Counter(task.state for task in allowed)
+    return Counted(
+        running=states[TaskState.ACTIVE] + states[TaskState.PAUSED],
+        stopped=states[TaskState.STOPPED],
+        finished=states[TaskState.FINISHED],
+        denied=len(tasks) - len(allowed),
+        open_operations=_open([task.pk for task in allowed]),
+    )
+
+
+def _open(task_ids: Sequence[int]) -> int:
+    operations = Operation.objects.using(database.alias()).filter(state__in=OPEN)
+    batches = (task_ids[start : start + BATCH] for start in range(0, len(task_ids), BATCH))
+    return sum(operations.filter(task__in=batch).count() for batch in batches)
+
+
+def answered(tasks: Sequence[Task], by: Any, permission: str, do: Callable[[Task], R]) -> Answers[R]:
+    """Do it to each. Denied where the person may do it to none of them."""
+    before = count(tasks, by, permission)
+    answers = each(tasks, do)
+    refusals = [answer.error for answer in answers if isinstance(answer.error, Denied)]
+    if len(refusals) == len(tasks):
+        raise refusals[0]
+    return Answers(before, answers)
+
+
+def each(tasks: Iterable[Task], do: Callable[[Task], R]) -> tuple[Answer[R], ...]:
+    """What each of them answered; an error of one is its answer."""
+    return tuple(_answer(task, do) for task in tasks)
+
+
+def _answer(task: Task, do: Callable[[Task], R]) -> Answer[R]:
+    try:
+        return Answer(task.pk, do(task))
+    except AgentStopError as error:
+        return Answer(task.pk, None, error)
+    except Exception as error:
+        logger.exception("one of many tasks failed", extra={"action": "one_of_many_failed", "task": task.pk})
+        return Answer(task.pk, None, error)
