@@ -8,7 +8,7 @@ from typing import Any
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from agentstop import database, per_task
+from agentstop import closing, database, per_task
 from agentstop.descendants import ALIVE
 from agentstop.models import Operation, Task
 from agentstop.per_task import Answers, Counted
@@ -70,6 +70,6 @@ def _meant(whose: Whose, by: Any) -> list[Task]:
 
 def _work_of(user: models.Model) -> QuerySet[Task]:
     """A person's tasks that run, or that have finished and left something under way that nobody asked to cancel."""
-    left = Operation.objects.filter(task=OuterRef("pk"), state__in=per_task.OPEN, cancellation=Cancellation.NONE)
+    left = Operation.objects.filter(closing.MAY_GO_ON, task=OuterRef("pk"), cancellation=Cancellation.NONE)
     tasks = Task.objects.using(database.alias()).filter(owner=user.pk)
     return tasks.filter(Q(state__in=ALIVE) | Q(Exists(left), state=TaskState.FINISHED))

@@ -12,16 +12,15 @@ from django.db import models
 from django.db.models import QuerySet
 
 from agentstop import database, permissions
-from agentstop.descendants import ALIVE, BATCH
+from agentstop.closing import BATCH, MAY_GO_ON
+from agentstop.descendants import ALIVE
 from agentstop.exceptions import AgentStopError, Denied, TaskNotFound
 from agentstop.models import Operation, Task
-from agentstop.states import OperationState, TaskState
+from agentstop.states import TaskState
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
-
-OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def count(tasks: Sequence[Task], by: Any, permission: str) -> Counted:
 
 
 def _open(task_ids: Sequence[int]) -> int:
-    operations = Operation.objects.using(database.alias()).filter(state__in=OPEN)
+    operations = Operation.objects.using(database.alias()).filter(MAY_GO_ON)
     batches = (task_ids[start : start + BATCH] for start in range(0, len(task_ids), BATCH))
     return sum(operations.filter(task__in=batch).count() for batch in batches)
 
