@@ -168,6 +168,8 @@ def heard(
     going = answer.claim is Claim.RUNNING and answer.progress is not None
     value = answer.body if answer.result is None and answer.body else answer.result
     body, result = bodies.pair(answer.progress if going else value, cut=answer.cut)
+    if answer.unread:
+        body, result = replace(body, form=bodies.Form.REPR), replace(result, form=bodies.Form.REPR)
     return Heard(
         claim=Claim.PROGRESS if going else answer.claim,
         source=source or answer.source,

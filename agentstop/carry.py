@@ -76,7 +76,7 @@ class Carry:
             forget()
         if not sending.done():  # it does not even end when told to, and may be the only one who knows
             sending.add_done_callback(self._ended_late)
-        return replace(answer, claim=Claim.UNSENT) if self._gave_up_cleanly(sending) else answer
+        return replace(answer, claim=Claim.ENDED) if self._gave_up_cleanly(sending, answer) else answer
 
     async def _work(self) -> Answer:
         tool = self.manner.send
@@ -96,10 +96,10 @@ class Carry:
 
         return self.signal.on_set(cancel)
 
-    def _gave_up_cleanly(self, sending: asyncio.Future[Answer]) -> bool:
-        """A tool that declares a clean cancel, and ended for the stop, has sent nothing; of others nobody knows."""
+    def _gave_up_cleanly(self, sending: asyncio.Future[Answer], answer: Answer) -> bool:
+        """A tool that declares a clean cancel, and ended for the stop, leaves no effect; of others nobody knows."""
         declared = self.manner.on_stop == "cancel" and self.manner.send is not None
-        if not (declared and self.signal.is_set() and sending.done()):
+        if answer.claim is Claim.UNSENT or not (declared and self.signal.is_set() and sending.done()):
             return False
         return sending.cancelled() or isinstance(sending.exception(), Refused)
 
@@ -145,6 +145,8 @@ class Carry:
             return answer, ""
         if answer.cut:
             return answer, "The answer was not read whole: the effect is recorded, its result cannot be used."
+        if answer.unread:
+            return answer, "The answer announces JSON and is none: the effect is recorded, its result cannot be used."
         try:
             verdict = Verdict(self.manner.classify(answer.result))
         except BaseException as error:  # a rule that fails must not cost the receipt, whatever it raises

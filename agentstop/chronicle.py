@@ -18,14 +18,24 @@ from agentstop.models import Attempt, Decision, Receipt, Run, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.remedies import name_of
 from agentstop.report import OperationReport, TaskReport
-from agentstop.states import FINAL_STATES, SIGNS_OF_LIFE, Claim, OperationState, RunState, Source, TaskState, Verb
+from agentstop.states import (
+    FINAL_CLAIMS,
+    FINAL_STATES,
+    SIGNS_OF_LIFE,
+    Claim,
+    OperationState,
+    RunState,
+    Source,
+    TaskState,
+    Verb,
+)
 from agentstop.story import Fact, Kind, Row, Span, Story, Stretch
 
 CHILDREN = 100  # that have a lane each; of more, how many they are
 REASON = 200  # characters of a reason
-ENDS_AN_ATTEMPT = frozenset({Claim.UNSENT, Claim.REFUSED, Claim.SUCCEEDED, Claim.FAILED, Claim.CANCELLED})
+ENDS_AN_ATTEMPT = FINAL_CLAIMS | {Claim.UNSENT, Claim.ENDED, Claim.REFUSED}
 SENT = frozenset({Kind.PASSED, Kind.CANCEL_SENT})  # each of them may have had an effect: never told as one
-KINDS = {Claim.UNSENT: Kind.UNSENT, Claim.LOST: Kind.LOST, Claim.NOT_FOUND: Kind.ABSENT}
+KINDS = {Claim.UNSENT: Kind.UNSENT, Claim.ENDED: Kind.LOST, Claim.LOST: Kind.LOST, Claim.NOT_FOUND: Kind.ABSENT}
 
 
 def load(task_id: int, user: Any) -> tuple[TaskReport, Story]:

@@ -39,7 +39,7 @@ PROVIDERS_WORD = frozenset({Source.READ_BACK, Source.PROVIDER})
 WEAK = frozenset({Source.ACK, Source.INTERMEDIARY})  # they speak about the provider and are not it
 POSITIVE = FINAL_CLAIMS | SIGNS_OF_LIFE
 NO_EFFECT = frozenset({Claim.FAILED, Claim.CANCELLED})
-OF_ONE_SEND = frozenset({Claim.UNSENT, Claim.LOST, Claim.REFUSED})
+OF_ONE_SEND = frozenset({Claim.UNSENT, Claim.ENDED, Claim.LOST, Claim.REFUSED})
 
 
 class Heard(NamedTuple):
@@ -121,7 +121,9 @@ def in_time(receipt: ReceiptFact) -> tuple[datetime, datetime, str, str, int, st
 
 
 def _is_closing(receipt: ReceiptFact, compensated_at: datetime | None) -> bool:
-    """Refused, proven unsent, or not found by a look-up from before anything was undone."""
+    """Refused, proven unsent, ended without effect, or not found by a look-up from before anything was undone."""
+    if receipt.claim is Claim.ENDED:
+        return receipt.source is Source.SENDER
     if receipt.claim is Claim.UNSENT:
         return receipt.source in (Source.SENDER, Source.PROVIDER)
     return _is_refused(receipt) or (_found_nothing(receipt) and not _is_after(receipt, compensated_at))

@@ -13,7 +13,7 @@ from agentstop.states import SIGNS_OF_LIFE, Claim, Job, ReceiptFact, Source
 
 __all__ = ["another_is_open", "is_doubled", "jobs_of", "open_ones", "the_one"]
 
-_NAMES_NOTHING = frozenset({Claim.REFUSED, Claim.UNSENT, Claim.NOT_FOUND})
+_NAMES_NOTHING = frozenset({Claim.REFUSED, Claim.UNSENT, Claim.ENDED, Claim.NOT_FOUND})
 
 
 def jobs_of(evidence: Evidence) -> tuple[Job, ...]:

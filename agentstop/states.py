@@ -59,6 +59,7 @@ OPEN_CANCELLATIONS = frozenset(
 
 class Claim(StrEnum):
     UNSENT = "unsent"  # no byte left: no connection was made, or the pass was void
+    ENDED = "ended"  # the try ended for the stop, and its tool declares that this has no effect
     LOST = "lost"  # sent or perhaps sent, no usable answer
     REFUSED = "refused"  # the provider turned the request down (4xx)
     ACCEPTED = "accepted"

@@ -23,8 +23,8 @@ from agentstop.exceptions import BadToken, PassExpired, Stopped, Superseded
 from agentstop.models import Receipt
 from agentstop.outcomes import Outcome, text_only
 from agentstop.runs import TOKEN_SALT, Run, begin
-from agentstop.sentences import MOMENT_UNKNOWN
-from agentstop.states import OperationState
+from agentstop.sentences import MOMENT_UNKNOWN, RECEIPTS
+from agentstop.states import Claim, OperationState, Source
 from agentstop.stop import stop
 from agentstop.stop_signal import held
 from agentstop.wording import Label
@@ -236,7 +236,10 @@ def test_row_12_a_cooperative_tool_gives_up_before_its_write(
     assert caller.result(HANG_GUARD).ignored
     sending.close()
     assert (tool.writes, tool.heard) == (0, "stopped")
-    assert of_key(run.task_id, "k").label is label
+    seen = of_key(run.task_id, "k")
+    assert seen.label is label
+    declared = RECEIPTS[Claim.ENDED, Source.SENDER]  # its request may have left: that nothing did would claim too much
+    assert (seen.reading.evidence == declared) == (on_stop == "cancel")
 
 
 def test_row_14_what_is_no_text_fails_the_call_and_not_the_effect(

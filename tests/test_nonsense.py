@@ -87,6 +87,18 @@ def test_garbage_over_http_is_kept_as_it_is(sandbox: SandboxClient, in_thread: I
     run = begin("a task")
     args = {"label": "a", "text": "b", "seconds": 0, "sandbox": {"nonsense": True}}
     outcome = in_thread(run.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
-    assert outcome.accepted  # 201 says that it is done, whatever the words beside it
-    assert len(run.context()) == 1
+    assert outcome.failed and "announces JSON and is none" in outcome.error
+    assert of_key(run.task_id, "k").state is OperationState.SUCCEEDED  # 201 says so, whatever the words beside it
     assert sandbox.writes(task="a") == 1
+    assert run.context() == []
+
+
+def test_a_later_run_is_not_given_what_could_not_be_read_either(sandbox: SandboxClient, in_thread: InThread) -> None:
+    """R19: the effect is there and is not made again; the words beside it are for people."""
+    run = begin("a task")
+    args = {"label": "a", "text": "b", "seconds": 0, "sandbox": {"nonsense": True}}
+    in_thread(run.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
+    later = begin(run.task_id)
+    outcome = in_thread(later.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
+    assert outcome.failed and "no stored form" in outcome.error
+    assert (later.context(), sandbox.writes(task="a")) == ([], 1)

@@ -88,6 +88,7 @@ def _answer(action: HttpAction, reply: Reply, claim: Claim, *, source: Source = 
         at=_at(_pick(reply.data, action.at_field)),
         progress=_progress(_pick(reply.data, action.progress_field)),
         cut=reply.cut,
+        unread=reply.unread,
     )
 
 

@@ -41,6 +41,7 @@ class Reply:
     text: str = ""
     data: Any = None
     cut: bool = False
+    unread: bool = False  # it announces JSON, and is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,29 +128,30 @@ async def _read(response: httpx.Response, cap: int) -> tuple[bytes, bool]:
 
 
 def _reply(response: httpx.Response, content: bytes, cut: bool) -> Reply:
-    text, data = _decoded(response.headers, content, cut)
+    text, data, unread = _decoded(response.headers, content, cut)
     if cut:
         text += f"\n[cut after {len(content)} bytes]"
-    unread = cut or _encoding(response.headers) != IDENTITY
-    return Reply(response.url, response.status_code, response.headers, text, data, unread)
+    cut = cut or _encoding(response.headers) != IDENTITY
+    return Reply(response.url, response.status_code, response.headers, text, data, cut, unread)
 
 
 def _encoding(headers: httpx.Headers) -> str:
     return str(headers.get("content-encoding", IDENTITY)).lower()
 
 
-def _decoded(headers: httpx.Headers, content: bytes, cut: bool) -> tuple[str, Any]:
+def _decoded(headers: httpx.Headers, content: bytes, cut: bool) -> tuple[str, Any, bool]:
+    """The text, the JSON in it, and whether it announces JSON that cannot be read."""
     encoding = _encoding(headers)
     if encoding != IDENTITY:
-        return f"[{len(content)} bytes in the encoding {safe(encoding)}, which was not asked for]", None
+        return f"[{len(content)} bytes in the encoding {safe(encoding)}, which was not asked for]", None, False
     text = safe(content.decode("utf-8", "replace"))
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if cut or not (kind == "application/json" or kind.endswith("+json")):
-        return text, None
+        return text, None, False
     try:
-        return text, _clean(json.loads(text, parse_constant=_no_constant))
+        return text, _clean(json.loads(text, parse_constant=_no_constant)), False
     except (ValueError, RecursionError):
-        return text, None
+        return text, None, bool(text.strip())
 
 
 def _no_constant(name: str) -> NoReturn:

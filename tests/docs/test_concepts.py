@@ -125,7 +125,7 @@ def test_every_claim_and_source_is_explained() -> None:
 
 
 def one_receipt(claim: str, source: str) -> str:
-    of_a_send = claim in (Claim.UNSENT, Claim.LOST, Claim.REFUSED) or source == Source.PROVIDER
+    of_a_send = claim in (Claim.UNSENT, Claim.ENDED, Claim.LOST, Claim.REFUSED) or source == Source.PROVIDER
     known = facts([ONE], [receipt(claim, source, 10, 11, 1 if of_a_send else None)])
     return fold(known, at(50)).state
 

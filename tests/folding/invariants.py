@@ -60,7 +60,7 @@ def every_attempt_is_accounted_for(case: Case, state: OperationState) -> Iterato
     """Nothing reads as without effect while one attempt may have had it."""
     if state not in (OperationState.FAILED, OperationState.CANCELLED, OperationState.NOT_SENT):
         return
-    closing = {Claim.UNSENT, Claim.REFUSED, Claim.FAILED}
+    closing = {Claim.UNSENT, Claim.ENDED, Claim.REFUSED, Claim.FAILED}
     for attempt in case.attempts:
         own = any(r.attempt == attempt.number and r.claim in closing for r in case.receipts)
         if not own and not any(_may_close(r, attempt) for r in case.receipts):
@@ -135,7 +135,7 @@ def a_later_look_up_corrects(case: Case, state: OperationState) -> Iterator[str]
 
 def hearsay_changes_nothing_final(case: Case, state: OperationState) -> Iterator[str]:
     """Of what the provider said about the effect; what was only proven absent, or settled by a person, may reopen."""
-    reopened = {Claim.REFUSED, Claim.UNSENT, Claim.NOT_FOUND}
+    reopened = {Claim.REFUSED, Claim.UNSENT, Claim.ENDED, Claim.NOT_FOUND}
     if state not in FINAL_STATES or case.has(set(Claim), {Source.PERSON}) or case.has(reopened, set(Source)):
         return
     for weak in HEARSAY:

@@ -47,10 +47,17 @@ class TestBodies:
         assert answer.result == {"a�": ["?", "�"]}
 
     @pytest.mark.parametrize("content", [b"{nonsense", b"NaN", b"1e999", b"9" * 5000, b"[" * 100_000, b""])
-    async def test_nonsense_in_place_of_json_is_still_a_success_with_text(self, content: bytes) -> None:
+    async def test_nonsense_in_place_of_json_is_still_a_success_and_its_text_for_people(self, content: bytes) -> None:
         answer = await said(json_reply(content))
         assert answer.claim is Claim.SUCCEEDED
         assert answer.result == (content.decode() or None)
+        assert answer.unread == bool(content)
+
+    @pytest.mark.parametrize("kind", [b"text/html", b"application/octet-stream", b""])
+    async def test_what_announces_no_json_is_a_text_and_a_result(self, kind: bytes) -> None:
+        announced = b"Content-Type: " + kind + b"\r\n" if kind else b""
+        answer = await said(b"HTTP/1.1 200 OK\r\n" + announced + b"Content-Length: 9\r\n\r\n{nonsense")
+        assert (answer.result, answer.unread) == ("{nonsense", False)
 
     async def test_json_of_another_type_is_text(self) -> None:
         assert (

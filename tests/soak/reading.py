@@ -60,7 +60,7 @@ class Story:
     def about(self, receipt: Receipt) -> frozenset[int]:
         own = frozenset({receipt.attempt_id}) if receipt.attempt_id is not None else frozenset()
         earlier = self._which(lambda attempt: attempt.passed_at < receipt.asked_at)
-        if receipt.claim in ("unsent", "lost", "refused") or (receipt.source == "provider" and own):
+        if receipt.claim in ("unsent", "ended", "lost", "refused") or (receipt.source == "provider" and own):
             return frozenset(pk for pk in own if pk is not None)
         if receipt.claim == "not_found":
             over = self._which(lambda attempt: attempt.settled_at < receipt.asked_at) & self._can_tell_of(receipt)
@@ -134,7 +134,9 @@ class Story:
     def refs(self) -> set[str]:
         """As the provider names them; hearsay names one where it names none."""
         own = {r.ref for r in self.trusted(FINAL_CLAIMS | SIGNS_OF_LIFE) if r.ref}
-        return own or {r.ref for r in self.heard if r.ref and r.claim not in ("refused", "unsent", "not_found")}
+        return own or {
+            r.ref for r in self.heard if r.ref and r.claim not in ("refused", "unsent", "ended", "not_found")
+        }
 
     def open_refs(self) -> set[str]:
         return {ref for ref in self.refs() if self.end_of(ref) is None}
@@ -223,7 +225,7 @@ class Story:
         return max(attempt.max_age for attempt in self.attempts if attempt.id in self.reach(sign))
 
     def _proofs(self) -> frozenset[int]:
-        unsent = [r for r in self.heard if r.claim == "unsent" and r.source in ("sender", "provider")]
+        unsent = [r for r in self.heard if r.claim in ("unsent", "ended") and r.source in ("sender", "provider")]
         absent = [r for r in self._absences() if not self.undone_since(r)]
         return self.everything_about([*unsent, *absent]) | self._refused()
 

@@ -140,6 +140,12 @@ def test_proven_unsent_reads_otherwise_than_refused() -> None:
     assert reading.evidence == "Nothing left: no connection was made, or the pass to send had ended."
 
 
+def test_what_its_tool_declares_reads_as_declared_and_not_as_proven() -> None:
+    """A request of it may have left: that nothing did would be more than is known."""
+    reading = read(stopped(S.NOT_SENT, receipt(Claim.ENDED, Source.SENDER)))
+    assert reading.evidence == "It ended for the stop; its tool declares that a try that ends so has no effect."
+
+
 def limit_of(state: OperationState, task: TaskState = T.STOPPED, **more: object) -> str:
     values: dict[str, object] = {"stopped_at": PRESS, "in_lease": True, **more}
     return read(Situation(state, task, **values)).limit  # type: ignore[arg-type]  # the fields are those of Situation
