@@ -23,6 +23,7 @@ def admitting(task_id: int, number: int, operation: int) -> Iterator[None]:
     _require_live(tasks.first(), number, operation)
     with transaction.atomic(using=database.alias()):
         yield
+        database.limit_idleness()
         _require_live(database.locked(tasks).first(), number, operation)
         if not Operation.objects.using(database.alias()).filter(pk=operation, task=task_id).exists():
             raise ValueError(f"Operation {operation} is none of task {task_id}: its result cannot be admitted there.")

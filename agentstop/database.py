@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, cast
 
 from django.apps import apps
-from django.db import OperationalError, connections, models, router, transaction
+from django.db import InternalError, OperationalError, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from agentstop.exceptions import GateInTransaction, UnsafeDatabase
@@ -20,6 +20,8 @@ from agentstop.exceptions import GateInTransaction, UnsafeDatabase
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=models.Model)
+
+STALLED = 10_000  # milliseconds for which a transaction of ours may lie idle; it takes a few
 
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -142,11 +144,34 @@ def require_own_transaction() -> None:
 
 
 @contextmanager
-def durable() -> Iterator[None]:
-    """One transaction that is committed when the block is left, and never part of another one."""
+def durable(*, limited: bool = True) -> Iterator[None]:
+    """One transaction that is committed when the block is left, and never part of another one.
+
+    It holds no lock in its sleep: with `limited=False` because its first statement reads `idle_limit` itself.
+    """
     require_own_transaction()
     with transaction.atomic(using=alias()):
+        if limited:
+            limit_idleness()
         yield
+
+
+def limit_idleness() -> None:
+    """From here on PostgreSQL rolls this transaction back if it lies idle: its process is frozen, or its machine gone.
+
+    A stop would wait for its locks otherwise, for hours where only TCP notices. SQLite's locks end with their process.
+    """
+    limit = idle_limit()
+    if limit != "NULL":
+        with connection().cursor() as cursor:
+            cursor.execute(f"SELECT {limit}")
+
+
+def idle_limit() -> str:
+    """The same as an expression for a statement; NULL where there is nothing to limit, as in Django's `TestCase`."""
+    if not is_postgresql() or any(getattr(block, "_from_testcase", False) for block in connection().atomic_blocks):
+        return "NULL"
+    return f"set_config('idle_in_transaction_session_timeout', '{STALLED}', true)"
 
 
 def _require_safe(conn: BaseDatabaseWrapper) -> None:
@@ -191,14 +216,14 @@ class StartOver(OperationalError):
 
 
 def retried(function: Callable[P, R]) -> Callable[P, R]:
-    """Run it again where the database gave up on a deadlock or a busy file; anything it did was rolled back."""
+    """Run it again where the database gave up: a deadlock, a busy file, a long sleep. What it did was rolled back."""
 
     @functools.wraps(function)
     def again(*args: P.args, **kwargs: P.kwargs) -> R:
         for tried in range(6):
             try:
                 return function(*args, **kwargs)
-            except OperationalError as error:
+            except (OperationalError, InternalError) as error:
                 if tried == 5 or not _passing(error) or in_outer_transaction():
                     raise
                 time.sleep(random.uniform(0, 0.02 * 2**tried))  # noqa: S311  jitter, not a secret
@@ -207,8 +232,8 @@ def retried(function: Callable[P, R]) -> Callable[P, R]:
     return again
 
 
-def _passing(error: OperationalError) -> bool:
+def _passing(error: OperationalError | InternalError) -> bool:
     if isinstance(error, StartOver):
         return True
     state = getattr(error.__cause__, "sqlstate", "")
-    return state in {"40001", "40P01"} or "database is locked" in str(error)
+    return state in {"40001", "40P01", "25P03"} or "database is locked" in str(error)

@@ -67,7 +67,7 @@ def record(
 
     `followed`: somebody waits for this operation and asks again by himself; the worker leaves it alone for so long.
     """
-    with database.durable():
+    with database.durable(limited=False):
         locked = storing.locked(operation_id, with_task=admission is not None)
         operation, now = locked.operation, locked.now
         receipts = [_receipt(operation, one, now) for one in heard]
@@ -206,7 +206,7 @@ def _settled(operation: Operation, call: Call | None) -> Settled:
 @database.retried
 def admit_replay(operation_id: int, run: int) -> tuple[Settled, Any]:
     """Admit the result of an operation that had succeeded before this run asked for it; nothing is sent."""
-    with database.durable():
+    with database.durable(limited=False):
         locked = storing.locked(operation_id, with_task=True)
         receipts = Receipt.objects.using(database.alias()).filter(operation=operation_id, claim=Claim.SUCCEEDED)
         receipt = receipts.exclude(source=Source.ACK).latest("seen_at", "pk")

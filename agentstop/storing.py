@@ -27,7 +27,7 @@ u AS MATERIALIZED (
 o AS MATERIALIZED (
   SELECT op.* FROM {operation} AS op JOIN t ON t.id = op.task_id
   WHERE op.id = %(operation)s AND (SELECT count(*) FROM u) >= 0 {lock_operation})
-SELECT t.state, t.live_run, {clock}, {columns} FROM o, t
+SELECT {idle_limit}, t.state, t.live_run, {clock}, {columns} FROM o, t
 """
 
 FOLDED = (
@@ -56,7 +56,7 @@ class Locked:
 
 
 def locked(operation_id: int, *, with_task: bool) -> Locked:
-    """Lock an operation, `with_task` after its task, within a transaction; `now` is the time after the waiting."""
+    """Lock an operation, `with_task` after its task, first in a transaction; `now` is the time after the waiting."""
     on_postgresql = database.is_postgresql()
     fields = Operation._meta.concrete_fields
     sql = LOCK.format(
@@ -65,6 +65,7 @@ def locked(operation_id: int, *, with_task: bool) -> Locked:
         lock_task="FOR NO KEY UPDATE" if on_postgresql and with_task else "",
         lock_undone="FOR NO KEY UPDATE" if on_postgresql else "",
         lock_operation="FOR NO KEY UPDATE OF op" if on_postgresql else "",
+        idle_limit=database.idle_limit(),
         clock="clock_timestamp()" if on_postgresql else "NULL",
         columns=", ".join(f"o.{field.column}" for field in fields),
     )
@@ -73,7 +74,7 @@ def locked(operation_id: int, *, with_task: bool) -> Locked:
         row = cursor.fetchone()
     if row is None:
         raise Operation.DoesNotExist(f"There is no operation {operation_id}.")
-    task_state, live_run, now, *values = row
+    _, task_state, live_run, now, *values = row
     if not on_postgresql:
         values = [_from_sqlite(field, value) for field, value in zip(fields, values, strict=True)]
     operation = Operation.from_db(database.alias(), [field.attname for field in fields], values)

@@ -76,6 +76,7 @@ def _confirmed(compare: Any, model: Any, ids: list[int]) -> Iterator[Difference]
     if not suspects:
         return
     with transaction.atomic(using=database.alias()):
+        database.limit_idleness()
         found = list(compare(list(database.locked(rows.filter(pk__in=suspects)))))
     yield from found
 

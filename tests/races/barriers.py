@@ -2,7 +2,7 @@
 
 P1: the gate's transaction is open, not committed. P2: it is committed, and no byte has left. P5: the provider's id is
 stored, and the sender is about to ask how it goes on. P8: an answer is read, and nothing of it committed: the response
-to a send, or in a worker the reply to its question.
+to a send, or in a worker the reply to its question. P8 locked: within the commit, when the task is locked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from unittest import mock
 
 from django.db import transaction
 
-from agentstop import asking, connectors, database, gate, settle
+from agentstop import asking, connectors, database, gate, settle, storing
 from agentstop.models import Operation
 from agentstop.passes import Pass
 from agentstop.providers.base import Answer, Submission
@@ -57,7 +57,7 @@ class Barrier:
 @contextmanager
 def held_at(point: str, barrier: Barrier) -> Iterator[None]:
     """Hold there from now on."""
-    patches = {"P1": _gate_open, "P2": _committed, "P5": _going_on, "P8": _response_read}
+    patches = {"P1": _gate_open, "P2": _committed, "P5": _going_on, "P8": _response_read, "P8 locked": _task_locked}
     target, name, replacement = patches[point](barrier)
     try:
         with mock.patch.object(target, name, replacement):
@@ -115,6 +115,18 @@ def _response_read(barrier: Barrier) -> _Patch:
         return record(operation_id, *args, **kwargs)
 
     return settle, "record", held
+
+
+def _task_locked(barrier: Barrier) -> _Patch:
+    lock = storing.locked
+
+    def held(operation_id: int, *, with_task: bool) -> storing.Locked:
+        locked = lock(operation_id, with_task=with_task)
+        if with_task and locked.operation.key == barrier.key:
+            barrier.pass_by()
+        return locked
+
+    return storing, "locked", held
 
 
 def _key_of(operation_id: int) -> str:

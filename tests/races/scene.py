@@ -27,6 +27,7 @@ NEVER = frozenset({(NOT_SENT, 0)})
 DONE = frozenset({(COMPLETED_BEFORE, 1)})
 GIVEN_UP = frozenset({(CANCELLED, 0)})
 ACTIVE = frozenset({STILL_ACTIVE})
+LOCKED = {"P1", "P8 locked"}  # points at which somebody holds the task's lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class Scene:
         self.sender.start("main", self.run, self.row.action, self.row.args)
 
     def stop(self, meanwhile: Callable[[], None] | None = None) -> StopReport:
-        """All the presses. At P1 the one that counts has to wait for the gate's transaction, which then goes on."""
-        if self.row.at != "P1":
+        """All the presses. Where the task is locked, the one that counts has to wait; at P1 the gate then goes on."""
+        if self.row.at not in LOCKED:
             self.beside.press_late()
             return self.beside.press()
         report = self.beside.press(meanwhile or self._let_the_gate_go_on)

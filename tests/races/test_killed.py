@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 
 from agentstop import database
 from agentstop.models import Attempt, Operation
 from agentstop.states import Claim
-from agentstop.testing.sandbox.client import SandboxClient
 from tests.conftest import HANG_GUARD
 from tests.counted import eventually
 from tests.observed import claims, task_of
@@ -144,9 +144,26 @@ def lease_is_over(task: int) -> bool:
     return attempt.lease_until < database.now()
 
 
-def test_what_a_sleeper_did_not_send_may_be_sent_by_another(
-    start: Start, this_process: Sender, sandbox: SandboxClient, play: Play
-) -> None:
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="nothing takes a file's lock from one who is frozen")
+def test_a_sender_frozen_within_its_commit_holds_up_no_stop(start: Start, this_process: Sender, play: Play) -> None:
+    """P8, R5. It holds the lock of its task, and its database ends that: awake again it stores the receipt anew."""
+    frozen = start()
+    scene = play(Row("P8 within the commit", "P8 locked", ACTIVE, DONE), frozen, beside=this_process)
+    scene.bring_to_the_point()
+    frozen.freeze()
+    scene.stop(meanwhile=wait_for_the_lock)
+    assert scene.seen.label is STILL_ACTIVE
+    scene.beside.check()
+    frozen.thaw()
+    scene.pass_the_point()
+    assert frozen.got("main").outcome == "ignored"
+    frozen.rest()
+    assert scene.run.context() == []
+    scene.check_the_end()
+
+
+def test_what_a_sleeper_did_not_send_may_be_sent_by_another(start: Start, this_process: Sender, play: Play) -> None:
+    """P2."""
     frozen = start(settling=0.0, LEASE=LEASE, LEASE_MARGIN=0.5)
     row = Row("P2 committed, no byte sent", "P2", SILENT, frozenset())
     scene = play(row, frozen, beside=this_process)
