@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
-from agentstop import bodies, closing, database, family, frozen, permissions, spawning, wake
+from agentstop import bodies, closing, database, family, frozen, permissions, signals, spawning, telling, wake
 from agentstop.exceptions import Paused, Refused, Stopped, TaskNotFound
 from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
@@ -110,10 +110,16 @@ def _bear(
     if parents and not spawning.is_held(serves, parents):
         return spawning.bear_stopped(task, parents.values(), now)
     number = _open(task, by, now)
-    live = [parents[run.task_id] for run in serves if parents[run.task_id].live_run == run.number]
+    if parents:
+        _hold_with_parents(task, now)
+    return Begun(task.pk, number)
+
+
+def _hold_with_parents(task: Task, now: datetime) -> None:
+    """A run that begins while all that it works for is paused is held with them."""
+    live = spawning.live_parents(task)
     if live and all(parent.state == TaskState.PAUSED for parent in live):
         hold_with(task, live, now)
-    return Begun(task.pk, number)
 
 
 def _spawn_again(
@@ -182,8 +188,9 @@ def _begin_locked(
     superseded = task.live_run
     runs = Run.objects.using(database.alias()).filter(task=task, state=RunState.LIVE)
     runs.update(state=RunState.SUPERSEDED, ended_at=now)
-    number = _open(task, by, now)
+    number = _open(task, by, now, superseded)
     closed = _leave_behind(task, superseded, number, keep, now)
+    _hold_with_parents(task, now)
     wake.notify_on_commit([task.pk, *closed])
     return Begun(task.pk, number, tuple(closed))
 
@@ -212,10 +219,12 @@ def _leave_behind(task: Task, superseded: int | None, number: int, keep: Sequenc
         return []
     spawning.kept(keep, task, superseded, number)
     decision = Decision.objects.using(database.alias()).filter(task=task, verb=Decided.START, run=number).latest("pk")
-    return closing.close_children(task, number - 1, decision, now)
+    closed = closing.close_children(task, number - 1, decision, now)
+    telling.of_tasks(signals.tasks_stopped, tuple(closed), decision)
+    return closed
 
 
-def _open(task: Task, by: Any, now: datetime) -> int:
+def _open(task: Task, by: Any, now: datetime, superseded: int | None = None) -> int:
     """The next run becomes the live one, whatever the task was before; the last stop stays in the facts."""
     number = task.last_run + 1
     if task.state != TaskState.ACTIVE:
@@ -226,4 +235,5 @@ def _open(task: Task, by: Any, now: datetime) -> int:
     task.save(using=database.alias())
     Run.objects.using(database.alias()).create(task=task, number=number, begun_by=by, began_at=now, seen_at=now)
     decide(task, Decided.START, now, run=number, by=by)
+    telling.of_run(signals.run_begun, task.pk, number, now, by=by, superseded=superseded)
     return number

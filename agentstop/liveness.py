@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from agentstop import alive, bodies, database, family, wake
+from agentstop import alive, bodies, database, family, signals, telling, wake
 from agentstop.exceptions import Paused, TaskNotFound
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
@@ -46,6 +46,7 @@ def _end(task_id: int, number: int, state: RunState, error: str) -> bool:
             Run.objects.using(database.alias()).filter(task=task, number=number).update(state=state, ended_at=now)
             task.state, task.state_since, task.live_run = TaskState.FINISHED, now, None
             task.save(using=database.alias(), update_fields=["state", "state_since", "live_run"])
+            telling.of_run(signals.run_ended, task_id, number, now, state=str(state), error=error)
         verb = Decided.FAIL if state is RunState.FAILED else Decided.FINISH
         decide(task, verb, now, run=number, effect=Effect.APPLIED if live else Effect.NOTED, reason=error)
         wake.notify_on_commit([task_id])

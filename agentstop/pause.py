@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack, overload
 from django.db import models
 from django.db.models import QuerySet
 
-from agentstop import bodies, database, descendants, family, per_task, permissions, wake
+from agentstop import bodies, database, descendants, family, per_task, permissions, signals, telling, wake
 from agentstop.closing import FAMILY
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Decision, Task
@@ -119,6 +119,7 @@ def _pause(task_id: int, by: Any, reason: str, policy: str) -> bool:
         held = [task] if effect == Effect.APPLIED else []
         if held and task.live_run is not None:
             held += _hold_children(task, task.live_run, cause, now)
+        telling.of_tasks(signals.tasks_paused, tuple(one.pk for one in held if one.state == TaskState.ACTIVE), cause)
         _set_state(held, TaskState.PAUSED, now)
         wake.notify_on_commit([one.pk for one in held])
     wake.announce(*[one.pk for one in held], over=True)
@@ -132,7 +133,9 @@ def hold_with(child: Task, parents: Iterable[Task], now: datetime) -> None:
         Decision(task=child, run=child.live_run, verb=Decided.PAUSE, policy=FAMILY, cause=_root(cause), at=now)
         for cause in causes
     )
-    _set_state([child] if causes else [], TaskState.PAUSED, now)
+    if causes:
+        telling.of_tasks(signals.tasks_paused, (child.pk,), _root(causes[0]))
+        _set_state([child], TaskState.PAUSED, now)
 
 
 def _root(cause: Decision) -> Decision:
@@ -171,11 +174,12 @@ def _resume(task_id: int, by: Any, reason: str, policy: str) -> bool:
 def _lift(task: Task, cause: Decision, now: datetime, by: Any, policy: str, reason: str) -> list[Task]:
     """Take a cause away from its task and from all that it held; those that nothing else holds go on."""
     through = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.PAUSE).select_related("task")
-    _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, cause=cause)
+    lifted = _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, cause=cause)
     for one in through:
         _decided(one.task, Decided.RESUME, now, by=by, policy=FAMILY, reason=reason, cause=one)
     freed = [one for one in [task, *(other.task for other in through)] if _is_free(one)]
     _set_state(freed, TaskState.ACTIVE, now)
+    telling.of_tasks(signals.tasks_resumed, tuple(one.pk for one in freed), lifted)
     return freed
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
-from agentstop import conf, database
+from agentstop import conf, database, telling
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Decision, Task
 from agentstop.models.facts import Decided, Effect
@@ -55,9 +55,10 @@ def require(user: Any, permission: str, task: Task, verb: Decided, *, reason: st
     if may(user, permission, task):
         return
     person = user if getattr(user, "is_authenticated", False) else None
-    Decision.objects.using(database.alias()).create(
+    denied = Decision.objects.using(database.alias()).create(
         task=task, verb=verb, effect=Effect.DENIED, by=person, reason=reason, at=database.now()
     )
+    telling.of_denial(denied)
     if not may(user, "view_task", task):
         raise TaskNotFound(f"There is no task {task.pk} for you. Check the address, or ask its owner.")
     raise Denied(f"You may see task {task.pk}, and not {verb} it. Ask its owner or an operator.")

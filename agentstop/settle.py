@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import Min
 
-from agentstop import bodies, connectors, database, storing, wake
+from agentstop import bodies, connectors, database, storing, telling, wake
 from agentstop.facts import facts_of
 from agentstop.folding import fold
 from agentstop.follow_up import schedule
@@ -136,10 +136,22 @@ def _fold_in(
 ) -> None:
     """Set what all of their facts, and receipts that are about to be stored, make of the locked operations."""
     facts = facts_of(operations, unsaved)
+    tell = telling.asks_for_settlements()
+    read = _as_read(operations, now) if tell else {}
     for operation in operations:
         folded = fold(facts[operation.pk], now)
         changed = apply(operation, folded, now, heard=bool(unsaved))
         schedule(operation, now, changed=changed, cancel_tries=folded.cancel_tries, followed=followed)
+        if tell:
+            telling.of_settlement(operation, read[operation.pk], now)
+
+
+def _as_read(operations: Sequence[Operation], now: datetime) -> dict[int, str]:
+    """What a reader has seen of them up to this moment: time may have made something else of what is stored."""
+    due = [operation for operation in operations if operation.due_at is not None and operation.due_at <= now]
+    facts = facts_of(due) if due else {}
+    read = {operation.pk: str(operation.state) for operation in operations}
+    return read | {operation.pk: str(fold(facts[operation.pk], now).state) for operation in due}
 
 
 def apply(operation: Operation, folded: Folded, now: datetime, *, heard: bool = False) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
-from agentstop import bodies, closing, database, family
+from agentstop import bodies, closing, database, family, signals, telling
 from agentstop.exceptions import ChildStopped, Denied, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Run, ServingLink, Task
 from agentstop.models.facts import Decided, Effect
@@ -50,6 +50,12 @@ def require_same_owner(owner_id: int | None, parents: Mapping[int, Task]) -> Non
 def is_held(serves: Iterable[Served], parents: Mapping[int, Task]) -> bool:
     """Whether one of the served runs is live."""
     return any(parents[run.task_id].live_run == run.number for run in serves)
+
+
+def live_parents(child: Task) -> list[Task]:
+    """The tasks whose live runs it serves. The family's lock is held."""
+    links = ServingLink.objects.using(database.alias()).filter(child=child, parent__live_run=F("parent_run"))
+    return [link.parent for link in links.order_by("parent").select_related("parent")]
 
 
 def link(child: Task, serves: Iterable[Served], key: str = "") -> None:
@@ -124,6 +130,7 @@ def bear_stopped(child: Task, parents: Iterable[Task], now: datetime) -> Stopped
     child.state, child.state_since, child.stopped_at = TaskState.STOPPED, now, now
     child.stop_decision = decision
     child.save(using=database.alias())
+    telling.of_tasks(signals.tasks_stopped, (child.pk,), decision)
     return Stopped(f"Task {child.pk} was born stopped: no run that it would serve is live any more. End here.")
 
 

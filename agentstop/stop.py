@@ -12,7 +12,19 @@ from typing import Any, TypedDict, Unpack, overload
 from django.db import models
 from django.db.models import Max, QuerySet
 
-from agentstop import bodies, closing, database, descendants, family, holding, per_task, permissions, wake
+from agentstop import (
+    bodies,
+    closing,
+    database,
+    descendants,
+    family,
+    holding,
+    per_task,
+    permissions,
+    signals,
+    telling,
+    wake,
+)
 from agentstop.descendants import GoesOn
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Attempt, Decision, Operation, Run, Task
@@ -168,6 +180,7 @@ def _commit(task_id: int, press: Press) -> StopReport:
             if press.cancel:
                 own = Operation.objects.filter(closing.MAY_GO_ON, task=task)
                 closing.cancel_open_operations(own, decision, now)
+        telling.of_tasks(signals.tasks_stopped, (*([] if why else [task_id]), *closed), decision)
         report = _report(task, decision, why, closed, held)
         wake.notify_on_commit([task_id, *closed])
     wake.announce(task_id, *closed, over=True)

@@ -1,0 +1,77 @@
+"""Signals leave with the commit of what they tell of: not before it, not without it, and once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.dispatch import Signal
+
+from agentstop import database, signals
+from agentstop.models import Decision, Operation, Run, Task
+from agentstop.states import FINAL_STATES, OperationState
+
+SETTLED = FINAL_STATES | {OperationState.NOT_SENT}
+
+
+def of_tasks(signal: Signal, task_ids: tuple[int, ...], decision: Decision) -> None:
+    """Tasks were stopped, paused or resumed by this decision; nothing is told of none."""
+    if not task_ids or not signal.has_listeners(Task):
+        return
+    _with_commit(
+        signal,
+        Task,
+        tasks=task_ids,
+        task=decision.task_id,
+        decision=decision.pk,
+        by=decision.by,
+        policy=decision.policy,
+        reason=decision.reason,
+        at=decision.at,
+    )
+
+
+def of_run(signal: Signal, task_id: int, run: int, at: datetime, **facts: Any) -> None:
+    _with_commit(signal, Run, task=task_id, run=run, at=at, **facts)
+
+
+def of_denial(decision: Decision) -> None:
+    _with_commit(
+        signals.decision_denied,
+        Decision,
+        task=decision.task_id,
+        verb=str(decision.verb),
+        by=decision.by,
+        reason=decision.reason,
+        at=decision.at,
+    )
+
+
+def asks_for_settlements() -> bool:
+    """Whether anybody wants to hear of them: every receipt goes by here."""
+    return signals.operation_settled.has_listeners(Operation)
+
+
+def of_settlement(operation: Operation, before: str, now: datetime) -> None:
+    """The operation has got another state. Told where that settles it, or where it was settled before."""
+    after = operation.state
+    if before == after or (after not in SETTLED and before not in SETTLED) or before == OperationState.PREPARED:
+        return
+    transaction.on_commit(
+        partial(_tell_of_settlement, operation.pk, operation.task_id, str(before), str(after), now),
+        using=database.alias(),
+        robust=True,
+    )
+
+
+def _tell_of_settlement(operation: int, task: int, before: str, after: str, at: datetime) -> None:
+    stopped_at = Task.objects.using(database.alias()).filter(pk=task).values_list("stopped_at", flat=True).first()
+    facts = {"before": before, "after": after, "stopped_at": stopped_at, "at": at}
+    signals.tell(signals.operation_settled, Operation, task=task, operation=operation, **facts)
+
+
+def _with_commit(signal: Signal, sender: type, **facts: Any) -> None:
+    if signal.has_listeners(sender):
+        transaction.on_commit(partial(signals.tell, signal, sender, **facts), using=database.alias(), robust=True)
