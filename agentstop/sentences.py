@@ -145,9 +145,7 @@ RECEIPTS = {
     (Claim.REFUSED, Source.PROVIDER): _("The provider turned the request down."),
     (Claim.UNSENT, Source.SENDER): _("Nothing left: no connection was made, or the pass to send had ended."),
     (Claim.UNSENT, Source.PROVIDER): _("Nothing left: no connection was made, or the pass to send had ended."),
-    (Claim.ENDED, Source.SENDER): _(
-        "It ended for the stop, and its tool declares that a try that ends so has no effect."
-    ),
+    (Claim.ENDED, Source.SENDER): _("It ended for the stop; its tool declares that a try that ends so has no effect."),
     (Claim.LOST, Source.SENDER): _("It was sent, or may have been; no usable answer came back."),
     (Claim.LOST, Source.PROVIDER): _("It was sent, or may have been; no usable answer came back."),
     (Claim.NOT_FOUND, Source.READ_BACK): _("The provider was asked afterwards, and has nothing of it."),

@@ -102,9 +102,7 @@ _SETTLED_LABELS = {
     OperationState.UNKNOWN: Label.UNKNOWN,
 }
 _CLOSED = frozenset({TaskState.STOPPED, TaskState.FINISHED})
-_ABSENCE = frozenset(
-    {Claim.UNSENT, Claim.ENDED, Claim.NOT_FOUND}
-)  # of one attempt: it says less than a word about another
+_ABSENCE = frozenset({Claim.UNSENT, Claim.ENDED, Claim.NOT_FOUND})  # of one attempt: less than a word about another
 _STRENGTH = (Source.READ_BACK, Source.PROVIDER, Source.PERSON, Source.INTERMEDIARY, Source.ACK, Source.SENDER)
 
 

@@ -11,10 +11,13 @@ from datetime import datetime, timedelta
 
 from agentstop.providers.base import LookUp
 from agentstop.states import FINAL_CLAIMS, SIGNS_OF_LIFE
+from tests.soak import asked
 from tests.soak.mirror import Attempt, Decision, Mirror, Operation, Receipt
 from tests.soak.world import PROFILES
 
 TRUSTED = ("read_back", "provider")
+NAMES_NOTHING = ("refused", "unsent", "ended", "not_found")
+PROVES_NOTHING_LEFT = (("unsent", "sender"), ("unsent", "provider"), ("ended", "sender"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ def read(mirror: Mirror, operation: Operation, now: datetime) -> Reading:
     state, contradictory = story.told()
     ends = [story.end_of(ref) for ref in story.refs()]
     another_open = state == "succeeded" and "succeeded" in ends and None in ends
-    cancellation = _cancellation(story, mirror, operation, state, another_open=another_open)
+    cancellation = asked.cancellation(story.open_refs(), mirror, operation, state, now, another_open=another_open)
     doubled = sum(end in (None, "succeeded") for end in ends) > 1
     return Reading(state, cancellation, contradictory, another_open, doubled)
 
@@ -134,9 +137,7 @@ class Story:
     def refs(self) -> set[str]:
         """As the provider names them; hearsay names one where it names none."""
         own = {r.ref for r in self.trusted(FINAL_CLAIMS | SIGNS_OF_LIFE) if r.ref}
-        return own or {
-            r.ref for r in self.heard if r.ref and r.claim not in ("refused", "unsent", "ended", "not_found")
-        }
+        return own or {r.ref for r in self.heard if r.ref and r.claim not in NAMES_NOTHING}
 
     def open_refs(self) -> set[str]:
         return {ref for ref in self.refs() if self.end_of(ref) is None}
@@ -225,7 +226,7 @@ class Story:
         return max(attempt.max_age for attempt in self.attempts if attempt.id in self.reach(sign))
 
     def _proofs(self) -> frozenset[int]:
-        unsent = [r for r in self.heard if r.claim in ("unsent", "ended") and r.source in ("sender", "provider")]
+        unsent = [r for r in self.heard if (r.claim, r.source) in PROVES_NOTHING_LEFT]
         absent = [r for r in self._absences() if not self.undone_since(r)]
         return self.everything_about([*unsent, *absent]) | self._refused()
 
@@ -262,42 +263,3 @@ def _may_be_done(heard: list[Receipt]) -> bool:
     no = [("unsent", "sender"), ("unsent", "provider"), ("refused", "provider")]
     seen = any(r.source in TRUSTED and r.claim in SIGNS_OF_LIFE | {"succeeded"} for r in heard)
     return seen or not any((r.claim, r.source) in no for r in heard)
-
-
-def _cancellation(story: Story, mirror: Mirror, operation: Operation, state: str, *, another_open: bool) -> str:
-    last_pass = max((attempt.passed_at for attempt in mirror.submits(operation.id)), default=None)
-    asked = [
-        decision
-        for decision in mirror.of(Decision, operation.id)
-        if (decision.verb, decision.effect) == ("cancel", "applied") and (last_pass is None or decision.at >= last_pass)
-    ]
-    if not asked:
-        return "none"
-    if state == "cancelled":
-        return "confirmed"
-    if state in ("prepared", "not_sent", "succeeded", "failed") and not another_open:
-        return "moot"
-    if not asked[-1].detail["possible"]:
-        return "unsupported"
-    until = max((decision.until for decision in asked if decision.until is not None), default=None)
-    given_up = until is not None and story.now >= until
-    needed = story.open_refs() or ([] if asked[-1].detail["needs_ref"] else [""])
-    if not needed:
-        return "undeliverable" if given_up else "waiting"
-    found = {_of_a_job(mirror, operation, ref, asked[0].at, given_up=given_up) for ref in needed}
-    return next(word for word in ("requested", "sent", "acknowledged", "undeliverable", "refused") if word in found)
-
-
-def _of_a_job(mirror: Mirror, operation: Operation, ref: str, since: datetime, *, given_up: bool) -> str:
-    """How far it got for the job of one reference, by the requests that named it or none."""
-    tries = [a for a in mirror.of(Attempt, operation.id) if a.verb == "cancel" and a.passed_at >= since]
-    tries = [a for a in tries if a.ref in ("", ref)]
-    replies = {a.id: [r.claim for r in mirror.of(Receipt, operation.id) if r.attempt_id == a.id] for a in tries}
-    if any("cancelled" in reply for reply in replies.values()):
-        return "acknowledged"
-    last = replies[max(tries, key=lambda one: one.number).id] if tries else None
-    if last is not None and "refused" in last:
-        return "refused"
-    if last is not None and (not last or "lost" in last):
-        return "sent"
-    return "undeliverable" if given_up else "requested"
