@@ -11,6 +11,8 @@ from django.utils.translation import override
 from agentstop import evidence, folding, sentences
 from agentstop.folding import fold
 from agentstop.histories import DecisionFact, fold_task
+from agentstop.input_states import InputState
+from agentstop.input_wording import NAMES
 from agentstop.states import (
     Cancellation,
     Claim,
@@ -172,3 +174,12 @@ def test_the_table_of_labels_is_what_a_person_reads() -> None:
 def test_what_the_page_quotes_of_the_moment_is_what_the_page_says() -> None:
     quoted = re.findall(r'"(Whether [^"]+)"', " ".join(prose(PAGE).split()))
     assert quoted == [sentences.MOMENT_UNKNOWN]
+
+
+def test_every_state_of_an_input_is_explained_and_how_far_it_was_sent() -> None:
+    rows = table(PAGE, "Input")
+    assert [words(row[0]) for row in rows] == [[state] for state in InputState]
+    told = {words(row[0])[0]: row[2] for row in rows}
+    for state, sent in NAMES:
+        if state is not InputState.TAKEN:
+            assert sent.value in told[state], (state, sent)
