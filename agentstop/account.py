@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import BigIntegerField, Count, F, Max
 from django.db.models.functions import Left
 
-from agentstop import connectors, database, frozen, input_account, silence
+from agentstop import connectors, database, frozen, input_account, question_facts, silence
 from agentstop.bodies import Form
 from agentstop.facts import facts_of
 from agentstop.folding import fold
@@ -19,6 +19,7 @@ from agentstop.input_account import KnownInputs
 from agentstop.models import Decision, Freeze, Operation, Receipt, Run, Task
 from agentstop.models.facts import Decided
 from agentstop.providers.base import Capability
+from agentstop.question_facts import Asked
 from agentstop.reconcile import OVERDUE
 from agentstop.settle import apply
 from agentstop.states import FINAL_CLAIMS, Claim, Folded, OperationFacts, OperationState, Source
@@ -68,13 +69,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One task, its last run and its operations, as they are at `now` by the database's clock."""
+    """One task, its last run, its operations and its questions, as they are at `now` by the database's clock."""
 
     task: Task
     run: Run | None
     operations: tuple[Known, ...]
     freezes: tuple[Freeze, ...]  # that hold something of it, or are about to
     now: datetime
+    questions: tuple[Asked, ...] = ()
     inputs: KnownInputs = KnownInputs()
 
     @property
@@ -113,6 +115,7 @@ class Account:
         if self.heard_at is not None and self.heard_at + silence.after() >= self.now:
             yield self.heard_at + silence.after()
         yield from (freeze.until for freeze in self.freezes if freeze.until is not None)
+        yield from (asked.changes_at for asked in self.questions if asked.changes_at is not None)
 
 
 def load(task_id: int) -> Account | None:
@@ -137,13 +140,20 @@ def load_all(task_ids: Sequence[int]) -> list[Account]:
     known: dict[int, list[Known]] = defaultdict(list)
     for each in _known(rows, now):
         known[each.row.task_id].append(each)
-    freezes = list(frozen.in_force(now))
-    return [_account(tasks[pk], runs.get(pk), known[pk], freezes, now) for pk in task_ids if pk in tasks]
+    freezes, asked = list(frozen.in_force(now)), question_facts.by_task(tasks, now)
+    return [_account(tasks[pk], runs.get(pk), known[pk], freezes, asked[pk], now) for pk in task_ids if pk in tasks]
 
 
-def _account(task: Task, run: Run | None, known: Sequence[Known], freezes: Sequence[Freeze], now: datetime) -> Account:
-    asked = ((each.row.connector, each.row.action) for each in known)
-    return Account(task, run, tuple(known), frozen.about(task, freezes, asked), now)
+def _account(
+    task: Task,
+    run: Run | None,
+    known: Sequence[Known],
+    freezes: Sequence[Freeze],
+    questions: Sequence[Asked],
+    now: datetime,
+) -> Account:
+    used = ((each.row.connector, each.row.action) for each in known)
+    return Account(task, run, tuple(known), frozen.about(task, freezes, used), now, tuple(questions))
 
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
@@ -188,7 +198,7 @@ def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
-    """For each task a value that is another one whenever something stored about it is; in six queries for all."""
+    """For each task a value that is another one whenever something stored about it is; in seven queries for all."""
     using = database.alias()
     tasks = Task.objects.using(using).filter(pk__in=task_ids)
     runs = Run.objects.using(using).filter(task__in=task_ids).values("task")
@@ -197,6 +207,6 @@ def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
     agents = runs.annotate(seen=Max("seen_at"), halted=Max("halted_at")).values_list("task", "seen", "halted")
     folds = operations.annotate(many=Count("pk"), last=Max("folded_at")).values_list("task", "many", "last")
     seen, folded = ({row[0]: row for row in rows} for rows in (agents, folds))
-    typed = input_account.marks(task_ids)
+    typed, asked = input_account.marks(task_ids), question_facts.marks(task_ids)
     freezes = tuple(frozen.in_force(database.now()).values_list("pk", "in_force_at"))
-    return {pk: (row, seen.get(pk), folded.get(pk), typed.get(pk), freezes) for pk, row in told.items()}
+    return {pk: (row, seen.get(pk), folded.get(pk), typed.get(pk), asked.get(pk), freezes) for pk, row in told.items()}

@@ -129,13 +129,13 @@ def digest(connector: str, action: str, args: Mapping[str, Any], identify: Itera
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def summarise(args: Mapping[str, Any]) -> str:
-    """A short line about a request for people; values of secret names are never in it."""
+def summarise(args: Mapping[str, Any], *, cap: int | None = None) -> str:
+    """A line about a request for people, by default a short one; values of secret names are never in it."""
     try:
         text = safe(json.dumps(_redacted(dict(args)), ensure_ascii=False, default=_repr))
     except (TypeError, ValueError, RecursionError):
         return ""  # what cannot be written as JSON cannot be searched for secrets
-    cap = conf.SUMMARY_CAP
+    cap = conf.SUMMARY_CAP if cap is None else cap
     return text if len(text) <= cap else text[: cap - 1] + "…"
 
 

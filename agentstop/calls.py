@@ -38,7 +38,7 @@ def call(request: Request, manner: Manner) -> Outcome:
     Raises the refusals that the agent has to act upon (Paused, Frozen, InFlight, OutcomeUnknown, KeyReused); a run that
     is over gets `ignored`.
     """
-    _require_sender(request, manner)
+    require_sender(request, manner)
     database.require_other_threads_to_see()
     found = _entered(request, manner)
     return found if isinstance(found, Outcome) else _wait(found)
@@ -63,12 +63,13 @@ def _entered(request: Request, manner: Manner) -> Outcome | Carry:
 
 async def acall(request: Request, manner: Manner) -> Outcome:
     """As `call`. When the caller is cancelled, what has left goes on to its receipt."""
-    _require_sender(request, manner)
+    require_sender(request, manner)
     found = await asyncio.shield(asyncio.wrap_future(sender().start(lambda: _aenter(request, manner))))
     return found if isinstance(found, Outcome) else await _await(found)
 
 
-def _require_sender(request: Request, manner: Manner) -> None:
+def require_sender(request: Request, manner: Manner) -> None:
+    """Refuse a call that nobody could send."""
     if manner.send is None and not connectors.can_submit(request.connector):
         raise ValueError(
             f"Connector {request.connector!r} does not send by itself: pass send=, your function that sends "

@@ -10,12 +10,15 @@ __all__ = [
     "BadToken",
     "ChildStopped",
     "ConnectorNotConfigured",
+    "Declined",
     "Denied",
+    "Expired",
     "Finished",
     "Frozen",
     "GateInTransaction",
     "InFlight",
     "KeyReused",
+    "NotOpen",
     "OutcomeUnknown",
     "PassExpired",
     "Paused",
@@ -24,6 +27,7 @@ __all__ = [
     "Stopped",
     "Superseded",
     "TaskNotFound",
+    "Unanswered",
     "UnsafeDatabase",
 ]
 
@@ -87,7 +91,7 @@ class AlreadyDone(Refused):
 
 
 class KeyReused(Refused):
-    """The key names an operation that was asked for with other identifying arguments."""
+    """The key names an operation that was asked for with other identifying arguments, or another question."""
 
     reason = "key_reused"
 
@@ -97,6 +101,24 @@ class ChildStopped(Refused):
 
     reason = "child_stopped"
     child: int | None = None  # the task that was stopped
+
+
+class Declined(Refused):
+    """A person has declined what the run asked them: nothing is sent for it. Ask something else, or end."""
+
+    reason = "declined"
+
+
+class Expired(Refused):
+    """Nobody has answered the run's question in time; an answer that comes later is refused."""
+
+    reason = "expired"
+
+
+class Unanswered(Refused):
+    """Nobody has answered the run's question yet: come back later, and ask with the same key."""
+
+    reason = "unanswered"
 
 
 class PassExpired(AgentStopError):
@@ -111,6 +133,15 @@ class Stale(AgentStopError):
 
 class Denied(AgentStopError):
     """This user may not do that to this task."""
+
+
+class NotOpen(AgentStopError):
+    """The question takes no answer any more: nothing was changed. `why` is a word, `str()` says it in full.
+
+    `why`: "stopped", "superseded" or "finished" (the run that asked is over), "expired", "answered" or "declined".
+    """
+
+    why = ""
 
 
 class TaskNotFound(AgentStopError):

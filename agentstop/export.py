@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import Any
 
 from agentstop import database
-from agentstop.models import Attempt, Call, Decision, Input, InputEvent, Operation, Receipt, Task
+from agentstop.models import Attempt, Call, Decision, Input, InputEvent, Operation, Question, Receipt, Task
 
 COLUMNS = (
     "at",
@@ -38,15 +38,19 @@ def facts(task: Task, *, bodies: bool = True) -> list[dict[str, Any]]:
     `what`: the verb, claim or outcome; `how`: the effect of a decision, the source of a receipt.
     """
     keys = dict(Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "key"))
-    rows = [*_decisions(task), *_attempts(task), *_receipts(task, bodies), *_calls(task), *_inputs(task, bodies)]
+    rows = [*_decisions(task, bodies), *_attempts(task), *_receipts(task, bodies), *_calls(task)]
+    rows += [*_inputs(task, bodies), *_questions(task, bodies)]
     for row in rows:
-        row["key"] = keys.get(row["operation"], "")
+        row.setdefault("key", keys.get(row["operation"], ""))
     return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], row["fact"], row["id"]))]
 
 
-def _decisions(task: Task) -> Iterator[dict[str, Any]]:
-    for one in Decision.objects.using(database.alias()).filter(task=task).select_related("by"):
+def _decisions(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
+    for one in Decision.objects.using(database.alias()).filter(task=task).select_related("by", "question"):
+        if not bodies:
+            one.detail.pop("answer", None)
         yield {
+            **({"key": one.question.key} if one.question is not None else {}),
             "id": one.pk, "at": one.at, "fact": "decision", "operation": one.operation_id, "run": one.run,
             "what": one.verb, "how": one.effect, "by": _who(one), "until": one.until, "count": one.count,
             "cause": one.cause_id, "detail": json.dumps(one.detail) if one.detail else "", "text": one.reason,
@@ -93,6 +97,16 @@ def _inputs(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
             "id": event.pk, "at": event.at, "fact": "input", "what": event.became, "ref": event.input_id,
             "run": event.run, "cause": event.decision_id, "by": event.by.get_username() if event.by else "",
         }  # fmt: skip
+
+
+def _questions(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
+    """When each was asked, and when its run took the answer; the answers themselves are decisions."""
+    for one in Question.objects.using(database.alias()).filter(task=task):
+        named = {"id": one.pk, "fact": "question", "operation": one.operation_id, "key": one.key, "run": one.run}
+        text = one.text if bodies else ""
+        yield {**named, "at": one.asked_at, "what": "asked", "how": one.kind, "until": one.until, "text": text}
+        if one.applied_at is not None:
+            yield {**named, "at": one.applied_at, "what": "taken"}
 
 
 def _who(decision: Decision) -> str:

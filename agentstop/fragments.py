@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from agentstop.report import OperationReport, Role, TaskReport
 
-PARTS = ("state", "line", "alert", "inputs")
+PARTS = ("state", "line", "questions", "alert", "inputs")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 

@@ -100,6 +100,8 @@ def open_gate(request: Request, signal: StopSignal | None = None) -> Pass | Repl
         found = explain(request)
         if isinstance(found, Replay):
             return found
+        if request.approved and found != request.incarnation:
+            break
         request = replace(request, incarnation=found)
     raise Refused(
         f"Operation {request.key!r} of task {request.task} kept changing while the gate was asked. "

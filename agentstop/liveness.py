@@ -15,6 +15,12 @@ from agentstop.stop_signal import reason_over
 
 def check(task_id: int, number: int) -> None:
     """Raise the reason why the run may not go on; where it may, note the agent's sign of life."""
+    if still_live(task_id, number).state == TaskState.PAUSED:
+        raise Paused(f"Task {task_id} is paused. Ask again after it was resumed.")
+
+
+def still_live(task_id: int, number: int) -> Task:
+    """The task, and a sign of life of its agent noted; raises the reason where the run is over. A pause ends no run."""
     task = Task.objects.using(database.alias()).filter(pk=task_id).first()
     if task is None:
         raise TaskNotFound(f"There is no task {task_id}.")
@@ -22,8 +28,7 @@ def check(task_id: int, number: int) -> None:
     over = reason_over(task.state, task.live_run, task.last_run, number)
     if over is not None:
         raise over(f"Run {number} of task {task_id} is over ({over.reason}): go no further.")
-    if task.state == TaskState.PAUSED:
-        raise Paused(f"Task {task_id} is paused. Ask again after it was resumed.")
+    return task
 
 
 def end(task_id: int, number: int, state: RunState, error: str = "") -> bool:

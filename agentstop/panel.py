@@ -17,7 +17,13 @@ SOCKETS = "ws/agentstop/"  # below the site's root; `agentstop.routing` answers 
 
 
 # The end of the form's id, and the name of its URL.
-FORMS = (("stop", "stop"), ("look-up", "look_up"), ("release", "release_input"), ("withdraw", "withdraw_input"))
+FORMS = (
+    ("stop", "stop"),
+    ("look-up", "look_up"),
+    ("answer", "answer"),
+    ("release", "release_input"),
+    ("withdraw", "withdraw_input"),
+)
 
 
 def prefix(task_id: int) -> str:

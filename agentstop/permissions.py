@@ -9,7 +9,7 @@ from django.utils.module_loading import import_string
 
 from agentstop import conf, database, telling
 from agentstop.exceptions import Denied, TaskNotFound
-from agentstop.models import Decision, Task
+from agentstop.models import Decision, Question, Task
 from agentstop.models.facts import Decided, Effect
 
 
@@ -50,13 +50,15 @@ def get_visible(user: Any, task_id: int) -> Task:
     return task
 
 
-def require(user: Any, permission: str, task: Task, verb: Decided, *, reason: str = "") -> None:
+def require(
+    user: Any, permission: str, task: Task, verb: Decided, *, reason: str = "", question: Question | None = None
+) -> None:
     """Pass, or record the denied attempt and raise: Denied for one who may see the task, TaskNotFound for others."""
     if may(user, permission, task):
         return
     person = user if getattr(user, "is_authenticated", False) else None
     denied = Decision.objects.using(database.alias()).create(
-        task=task, verb=verb, effect=Effect.DENIED, by=person, reason=reason, at=database.now()
+        task=task, question=question, verb=verb, effect=Effect.DENIED, by=person, reason=reason, at=database.now()
     )
     telling.of_denial(denied)
     if not may(user, "view_task", task):

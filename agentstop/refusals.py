@@ -10,6 +10,7 @@ from django.db.models import F
 
 from agentstop import bodies, database, frozen, wake
 from agentstop.exceptions import (
+    Declined,
     Frozen,
     InFlight,
     KeyReused,
@@ -40,6 +41,7 @@ WORDS = {
     "superseded": "Run {run} of task {task} was superseded by run {last}. End here; the newer run goes on.",
     "finished": "Run {run} of task {task} has ended. Begin a new run to send more.",
     "paused": "Task {task} is paused. Ask again after it was resumed.",
+    "declined": "A person has declined operation {key!r} of task {task}. Nothing was sent for it.",
     "key_reused": "Key {key!r} of task {task} names an operation with other identifying arguments. Use another key for "
     "another effect, or identify= to say which arguments identify it.",
     "in_flight": "Operation {key!r} of task {task} is under way already ({state}, cancellation: {cancellation}). Wait "
@@ -80,6 +82,16 @@ def _listed(task: Task, operation: Operation | None, request: Request, now: date
     return Operation.objects.using(database.alias()).create(
         task=task, key=request.key, incarnation=request.incarnation, **listing(request, now)
     )
+
+
+@database.retried
+def declined(request: Request) -> int:
+    """Write down that a person has declined it, as a refusal of the operation; answers its id."""
+    with database.durable():
+        task, operation, now = _locked(request)
+        refusal = _refuse(Declined, task, operation, request, now)
+    wake.announce(request.task)
+    return refusal.operation or 0
 
 
 @database.retried

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from django.utils.translation import gettext
 
-from agentstop import account, freeze_report, input_report, permissions, remedies, sentences, wording
+from agentstop import account, freeze_report, input_report, permissions, question_report, remedies, sentences, wording
+from agentstop import question_sentences as about_questions
 from agentstop.account import Account, Known, Result
 from agentstop.bodies import Form
 from agentstop.exceptions import TaskNotFound
@@ -22,6 +23,7 @@ from agentstop.input_report import InputsReport
 from agentstop.manifold import JobLine, read_jobs
 from agentstop.models import Task
 from agentstop.providers.base import Compensation
+from agentstop.question_report import QuestionReport
 from agentstop.remedies import Named, Settling, Undoing, name_of
 from agentstop.sentences import Label
 from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
@@ -84,10 +86,16 @@ class TaskReport:
     failures: str
     operations: tuple[OperationReport, ...]
     inputs: InputsReport
+    questions: tuple[QuestionReport, ...]  # the newest first
     overdue: int
     stoppable: bool  # there is something that a stop would end
     changes_at: datetime | None = field(compare=False)
     now: datetime = field(compare=False)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a question waits for a person."""
+        return any(question.is_open for question in self.questions)
 
     @property
     def digest(self) -> str:
@@ -103,10 +111,11 @@ class Role:
     may_undo: bool = False
     may_settle: bool = False
     may_type: bool = False
+    may_answer: bool = False
 
     @classmethod
     def of(cls, user: Any, task: Task) -> Role:
-        wanted = ("stop_task", "compensate_operation", "settle_operation", "start_run")
+        wanted = ("stop_task", "compensate_operation", "settle_operation", "start_run", "answer_question")
         return cls(*(permissions.may(user, permission, task) for permission in wanted))
 
 
@@ -135,6 +144,7 @@ def tell(found: Account) -> TaskReport:
         for known in found.operations
     )
     held = tuple(map(freeze_report.tell, found.freezes))
+    questions = tuple(question_report.tell(asked) for asked in reversed(found.questions))
     counts = Counter(operation.reading.label for operation in operations)
     return TaskReport(
         id=task.pk,
@@ -146,16 +156,25 @@ def tell(found: Account) -> TaskReport:
         run=task.last_run,
         stop=_stop(task),
         held=held,
-        agent=_agent(found),
-        summary=wording.summarise(state, counts, *(each.text for each in held)),
+        agent=question_report.read_agent(_agent(found), found),
+        summary=wording.summarise(state, counts, *(each.text for each in held), *question_report.summarise(questions)),
         failures=_failures(operations),
-        operations=operations,
+        operations=tuple(_awaited(operation, questions) for operation in operations),
         inputs=input_report.tell(found),
+        questions=questions,
         overdue=found.overdue,
         stoppable=_stoppable(state, found.operations),
         changes_at=found.changes_at,
         now=found.now,
     )
+
+
+def _awaited(operation: OperationReport, questions: Sequence[QuestionReport]) -> OperationReport:
+    """An operation for which a person is asked says so."""
+    if operation.reading.label is not Label.WAITING or not question_report.asked_about(operation.id, questions):
+        return operation
+    reading = replace(operation.reading, next_step=gettext(about_questions.WAITS_FOR_APPROVAL))
+    return replace(operation, reading=reading)
 
 
 def _stop(task: Task) -> StopTold | None:

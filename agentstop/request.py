@@ -27,6 +27,7 @@ class Request:
     capability: Capability
     deadline: float
     incarnation: int = 1
+    approved: bool = False  # by a person: this incarnation, and no other
 
     @property
     def lease(self) -> float:

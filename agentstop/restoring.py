@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.db.models import F, Max, Model
 
 from agentstop import database
-from agentstop.models import Decision, Operation, Task
+from agentstop.models import Decision, Operation, Question, Task
 from agentstop.models.facts import Decided
 from agentstop.states import TaskState
 from agentstop.stop import StopReport, stop
@@ -46,7 +46,7 @@ def leave_names_behind() -> None:
             ),
             batch_size=500,
         )
-        for model in (Task, Operation):
+        for model in (Task, Operation, Question):
             _skip_ids(model)
 
 

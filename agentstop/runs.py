@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from django.core import signing
 from django.db import models
 
-from agentstop import calls, database, lifecycle, liveness, refusals, spawning
+from agentstop import approvals, calls, database, lifecycle, liveness, refusals, spawning
 from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.alive import beats
@@ -20,10 +20,11 @@ from agentstop.carry import Manner, OnStop, Tool
 from agentstop.children import WaitsForChildren
 from agentstop.dispatched import Dispatched
 from agentstop.ending import Ending
-from agentstop.exceptions import BadToken, Finished, Frozen, Paused, Stale, Stopped, Superseded
+from agentstop.exceptions import BadToken, Finished, Frozen, Paused, Stale, Stopped, Superseded, Unanswered
 from agentstop.inheritance import Inherits
 from agentstop.models import ContextEntry, Task
 from agentstop.outcomes import Classify, Outcome, any_value
+from agentstop.questions import Asks
 from agentstop.sending import in_domain
 from agentstop.states import RunState
 from agentstop.stop_signal import StopSignal, watch
@@ -39,7 +40,7 @@ TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 
 
 @dataclass(frozen=True, slots=True)
-class Run(TakesInputs, Inherits, WaitsForChildren):
+class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
     """One execution of a task; the stored row is `models.Run`.
 
     As a `with` block it hears a stop at once, says that its process lives, and ends with the block: finished, halted by
@@ -100,15 +101,18 @@ class Run(TakesInputs, Inherits, WaitsForChildren):
         classify: Classify = any_value,
         on_stop: OnStop = "finish",
         wait: bool = True,
+        approve: str = "",
         **options: Unpack[requests.Options],
     ) -> Outcome:
         """One external effect: through the gate, sent once, its receipt kept, its result admitted if the run is live.
 
         `send(op)` sends by the caller's own code instead of the connector's provider. `classify` judges the answer.
         `on_stop="cancel"` is for reads and tools that give up cleanly; effects are left to finish. While the task is
-        paused the call waits; with `wait=False` it raises Paused, for jobs that come back.
+        paused the call waits; with `wait=False` it raises Paused, for jobs that come back. `approve`: a question that a
+        person has to say yes to before anything is sent; see `ask` for the waiting and what it raises.
         """
-        return calls.call(self._request(action, args, options), Manner(send, classify, on_stop, wait))
+        request, manner = self._request(action, args, options), Manner(send, classify, on_stop, wait)
+        return approvals.call(request, manner, approve) if approve else calls.call(request, manner)
 
     async def acall(
         self,
@@ -119,10 +123,12 @@ class Run(TakesInputs, Inherits, WaitsForChildren):
         classify: Classify = any_value,
         on_stop: OnStop = "finish",
         wait: bool = True,
+        approve: str = "",
         **options: Unpack[requests.Options],
     ) -> Outcome:
         """As `call`. A coroutine function given as `send` runs on agentstop's own loop, and outlives this one."""
-        return await calls.acall(self._request(action, args, options), Manner(send, classify, on_stop, wait))
+        request, manner = self._request(action, args, options), Manner(send, classify, on_stop, wait)
+        return await (approvals.acall(request, manner, approve) if approve else calls.acall(request, manner))
 
     def dispatch(
         self, action: str, args: Mapping[str, Any] | None = None, **options: Unpack[requests.Options]
@@ -216,7 +222,7 @@ class Run(TakesInputs, Inherits, WaitsForChildren):
             self.finish()
         elif isinstance(error, RUN_IS_OVER) and _is_over(signal):
             self.halted()
-        elif not isinstance(error, Paused | Frozen):  # what is held is still live: its job comes back
+        elif not isinstance(error, Paused | Frozen | Unanswered):  # the run is still live: its job comes back
             self.fail(f"{type(error).__name__}: {error}")
 
     async def __aenter__(self) -> Run:

@@ -197,6 +197,7 @@ REFUSALS = {
     "frozen": _("Refused before it was sent: an operator holds it."),
     "outcome_unknown": _("Refused before it was sent: an earlier attempt may have had its effect."),
     "in_flight": _("Refused before it was sent: the same operation was being sent, cancelled or undone."),
+    "declined": _("Refused before it was sent: a person has declined it."),
     "key_reused": _("Refused before it was sent: its key names an operation with other arguments."),
     "refused": _("Refused before it was sent."),
 }
@@ -208,6 +209,7 @@ AFTER_REFUSAL = {
     "frozen": _("It can be asked for again when nothing holds it."),
     "outcome_unknown": _("Find out first what the earlier attempt did."),
     "in_flight": _("It can be asked for again once that has ended."),
+    "declined": _("A new run may ask for it again."),
     "key_reused": _("Give it a key of its own."),
     "refused": _("It can be asked for again."),
 }

@@ -6,6 +6,7 @@
 | `agentstop:panel` | GET `tasks/<id>/panel/` | the panel's body alone |
 | `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
 | `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
+| `agentstop:answer` | POST `tasks/<id>/answer/` | see `question_views.reply`; `answer-<id>`, `reason-<id>`, `next` |
 | `agentstop:timeline` | GET `tasks/<id>/timeline/` | what happened, as a picture and as a table |
 | `agentstop:timeline_file` | GET `tasks/<id>/timeline.svg` | the picture as a file that stands alone |
 | `agentstop:add_input` | POST `tasks/<id>/input/` | `text`, for the agent; `next` |
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agentstop import input_views, timeline_views, views
+from agentstop import input_views, question_views, timeline_views, views
 
 app_name = "agentstop"
 
@@ -36,6 +37,7 @@ urlpatterns = [
     path("tasks/<int:task>/panel/", views.fragment, name="panel"),
     path("tasks/<int:task>/stop/", views.press_stop, name="stop"),
     path("tasks/<int:task>/look-up/", views.look_up, name="look_up"),
+    path("tasks/<int:task>/answer/", question_views.reply, name="answer"),
     path("tasks/<int:task>/timeline/", timeline_views.timeline, name="timeline"),
     path("tasks/<int:task>/timeline.svg", timeline_views.timeline_file, name="timeline_file"),
     path("tasks/<int:task>/input/", input_views.add, name="add_input"),

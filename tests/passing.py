@@ -7,13 +7,26 @@ from datetime import timedelta
 from django.db import models
 from django.db.models import F
 
-from agentstop.models import Attempt, Call, ContextEntry, Decision, Input, InputEvent, Operation, Receipt, Run, Task
+from agentstop.models import (
+    Attempt,
+    Call,
+    ContextEntry,
+    Decision,
+    Input,
+    InputEvent,
+    Operation,
+    Question,
+    Receipt,
+    Run,
+    Task,
+)
 
 OF_A_TASK: dict[type[models.Model], str] = {
     Task: "pk",
     Run: "task",
     Operation: "task",
     Decision: "task",
+    Question: "task",
     ContextEntry: "task",
     Attempt: "operation__task",
     Receipt: "operation__task",

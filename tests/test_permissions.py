@@ -18,7 +18,15 @@ from tests.observed import task_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-VERBS = ("view_task", "stop_task", "pause_task", "start_run", "compensate_operation", "settle_operation")
+VERBS = (
+    "view_task",
+    "stop_task",
+    "pause_task",
+    "start_run",
+    "compensate_operation",
+    "settle_operation",
+    "answer_question",
+)
 
 
 class OfOneTask(BaseBackend):

@@ -40,6 +40,7 @@ class DecisionAdmin(ReadOnlyAdmin):
         "effect",
         "task",
         "operation",
+        "question",
         "run",
         "by",
         "policy",

@@ -21,6 +21,7 @@ from agentstop import permissions
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
 from agentstop.admin.filters import SilentRuns, SilentTasks
 from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, OperationInline, RunInline
+from agentstop.admin.questions import QuestionInline
 from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
 from agentstop.closing import MAY_GO_ON
 from agentstop.models import Operation, Run, ServingLink, Task
@@ -49,7 +50,7 @@ class TaskAdmin(ReadOnlyAdmin):
         "detached",
         moment("created_at"),
     )
-    inlines = (RunInline, InputInline, OperationInline, DecisionOfTaskInline)
+    inlines = (RunInline, InputInline, OperationInline, QuestionInline, DecisionOfTaskInline)
     actions = ("stop_tasks",)
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
@@ -71,7 +72,12 @@ class TaskAdmin(ReadOnlyAdmin):
         if obj.state != TaskState.STOPPED and permissions.may(request.user, "stop_task", obj):
             yield Tool(gettext("Stop…"), f"{self.address('task_stop')}?task={obj.pk}")
         yield from _as_the_owner_reads_it(obj)
-        for name, label in (("run", _("Runs")), ("operation", _("Operations")), ("decision", _("Decisions"))):
+        for name, label in (
+            ("run", _("Runs")),
+            ("operation", _("Operations")),
+            ("question", _("Questions")),
+            ("decision", _("Decisions")),
+        ):
             yield Tool(str(label), f"{self.address(f'{name}_changelist')}?task__exact={obj.pk}")
 
     def get_urls(self) -> list[URLPattern]:

@@ -5,6 +5,7 @@ from agentstop.models.facts import Attempt, Call, Decision, Receipt
 from agentstop.models.freeze import Freeze, FreezeClock
 from agentstop.models.inputs import Input, InputEvent
 from agentstop.models.operation import Operation
+from agentstop.models.questions import Question
 from agentstop.models.task import Family, Run, ServingLink, Task
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Input",
     "InputEvent",
     "Operation",
+    "Question",
     "Receipt",
     "Run",
     "ServingLink",

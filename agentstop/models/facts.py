@@ -11,6 +11,7 @@ from django.db.models import Q
 from agentstop.bodies import Form
 from agentstop.models.fields import one_of, word_field
 from agentstop.models.operation import Operation
+from agentstop.models.questions import Question
 from agentstop.models.task import Task
 from agentstop.states import Claim, Source, Verb
 
@@ -32,6 +33,8 @@ class Decided(StrEnum):
     RELEASE = "release"
     WITHDRAW = "withdraw"
     LOOK_UP = "look_up"
+    ANSWER = "answer"  # a question
+    DECLINE = "decline"  # a question
     RESTORE = "restore"  # a backup: run numbers go on behind those that it does not know of
     REFUSE = "refuse"  # the gate's own: nothing was sent
 
@@ -53,10 +56,11 @@ class CallOutcome(StrEnum):
 
 
 class Decision(models.Model):
-    """What a person, a policy or the code decided about a task or operation; also when it was denied."""
+    """What a person, a policy or the code decided about a task, operation or question; also when it was denied."""
 
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="decisions")
     operation = models.ForeignKey(Operation, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
+    question = models.ForeignKey(Question, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
     run = models.PositiveIntegerField(null=True, blank=True)  # the run that it named or met
     verb = word_field(Decided)
     effect = word_field(Effect, default=Effect.APPLIED)
@@ -82,6 +86,11 @@ class Decision(models.Model):
                 fields=["operation", "run", "reason"],
                 condition=Q(verb=Decided.REFUSE),
                 name="agentstop_decision_one_refusal_a_reason",
+            ),
+            models.UniqueConstraint(
+                fields=["question"],
+                condition=Q(effect=Effect.APPLIED, question__isnull=False),
+                name="agentstop_decision_one_answer_counts",
             ),
         ]
 

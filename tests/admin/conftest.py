@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from agentstop.dispatched import Dispatched
+from agentstop.exceptions import Unanswered
 from agentstop.models import Task
 from agentstop.runs import Run, begin
 
@@ -24,8 +25,8 @@ def granted(user: User, *codenames: str) -> User:
     return User.objects.get(pk=user.pk)
 
 
-MODELS = ["task", "run", "operation", "decision", "attempt", "receipt", "call", "contextentry", "servinglink", "input"]
-VIEWS = [f"view_{model}" for model in MODELS]
+MODELS = ["task", "run", "operation", "question", "decision", "attempt", "receipt", "call", "contextentry"]
+VIEWS = [f"view_{model}" for model in (*MODELS, "servinglink", "input")]
 
 
 @pytest.fixture
@@ -72,6 +73,8 @@ def running(tools: None, ann: User) -> Run:
     run = begin("Quarterly report", owner=ann)
     run.call("report.create", {"quarter": 3}, connector="tools", key="report", send=lambda op: {"id": "r-1"})
     run.call("chat.post", {"text": "done"}, connector="tools", key="notify", send=lose)
+    with pytest.raises(Unanswered):
+        run.ask("Quarterly figures for everybody?", key="everybody", kind="approve", wait=False)
     return run
 
 

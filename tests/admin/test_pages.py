@@ -16,15 +16,16 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agentstop import database
+from agentstop.exceptions import Unanswered
 from agentstop.inputs import add
-from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Receipt, ServingLink, Task
+from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Question, Receipt, ServingLink, Task
 from agentstop.models import Run as RunRow
 from agentstop.runs import Run, begin
 from agentstop.states import OperationState
 from agentstop.stop import stop
 from tests.admin.conftest import Login, lose
 
-SHOWN: list[Any] = [Task, RunRow, ServingLink, Operation, Decision, Attempt, Receipt, Call, ContextEntry]
+SHOWN: list[Any] = [Task, RunRow, ServingLink, Operation, Question, Decision, Attempt, Receipt, Call, ContextEntry]
 WITH_ROWS = [model for model in SHOWN if model is not ServingLink]
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -212,6 +213,8 @@ def test_text_of_users_and_providers_is_never_markup(login: Login, operator: Use
     run = begin(EVIL, owner=ann)
     run.call(f"a{EVIL}", {"text": EVIL}, connector="tools", key=f"k{EVIL}", send=lambda op: EVIL)
     run.call("b", {}, connector="tools", key="b", send=lose)
+    with pytest.raises(Unanswered):
+        run.ask(EVIL, key=EVIL, choices=[EVIL], details={EVIL: EVIL}, wait=False)
     client = login(operator)
     answers = [
         client.get(reverse("admin:agentstop_task_stop"), {"task": run.task_id}),

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.asyncio
 async def test_a_new_page_gets_a_snapshot(open_socket: Open, run: Run, anns_session: str) -> None:
     socket = await open_socket(run.task_id, anns_session)
     prefix = f"agentstop-task-{run.task_id}"
-    assert ids(await socket.frame()) == [f"{prefix}-{part}" for part in ("state", "line", "inputs", "operations")]
+    parts = ("state", "line", "questions", "inputs", "operations")
+    assert ids(await socket.frame()) == [f"{prefix}-{part}" for part in parts]
 
 
 async def test_a_stop_on_another_connection_arrives(

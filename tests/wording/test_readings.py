@@ -121,7 +121,7 @@ REASONS = {
     error.reason
     for error in vars(exceptions).values()
     if isinstance(error, type) and issubclass(error, exceptions.Refused)
-} - {exceptions.ChildStopped.reason}  # is said of a task, by begin and by waiting
+} - {each.reason for each in (exceptions.ChildStopped, exceptions.Expired, exceptions.Unanswered)}  # not by the gate
 
 
 def test_every_reason_of_the_gate_has_its_words_and_a_way_forward() -> None:
