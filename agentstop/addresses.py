@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 from agentstop import database, panel
 from agentstop.exceptions import Denied, TaskNotFound
 
-View = Callable[[HttpRequest, int], HttpResponse]
+View = Callable[..., HttpResponse]
 
 REASON = 1000  # characters that are kept of a reason
 
@@ -66,9 +66,14 @@ def body(request: HttpRequest, task: int, message: str = "") -> HttpResponse:
 
 def next_page(request: HttpRequest, task: int) -> str:
     """Where the person came from, if that is a page of this site; else the task's own."""
+    return safe_next(request) or reverse("agentstop:task", args=[task])
+
+
+def safe_next(request: HttpRequest) -> str:
+    """Where the person came from; empty where that is no page of this site."""
     wanted = request.POST.get("next", "") or request.GET.get("next", "")
     safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
-    return wanted if safe else reverse("agentstop:task", args=[task])
+    return wanted if safe else ""
 
 
 def is_number(text: str, digits: int) -> bool:

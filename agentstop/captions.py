@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.utils.translation import gettext_noop as _
+from django.utils.translation import ngettext_lazy
 
 from agentstop.states import RunState
 from agentstop.story import Extent, Kind
@@ -76,3 +77,64 @@ UNITS = (
     (1_000, _("%(count)s s")),
     (1, _("%(count)s ms")),
 )
+
+# What a list shows, by the word in its address.
+FILTERS = {
+    "": _("All"),
+    "active": _("Running"),
+    "paused": _("Paused"),
+    "stopped": _("Stopped"),
+    "finished": _("Finished"),
+    "open": _("Something open"),
+    "unknown": _("Unknown outcome"),
+    "silent": _("No sign of life"),
+}
+
+# Before many tasks are stopped.
+GOING = ngettext_lazy(
+    "%(count)d task will be stopped. Nothing new will be sent for it.",
+    "%(count)d tasks will be stopped. Nothing new will be sent for them.",
+    "count",
+)
+NONE_GOING = _("No task will be stopped.")
+ASIDE = (
+    ngettext_lazy("%(count)d task is stopped already.", "%(count)d tasks are stopped already.", "count"),
+    ngettext_lazy("%(count)d task has finished already.", "%(count)d tasks have finished already.", "count"),
+    ngettext_lazy(
+        "%(count)d task you may not stop; the try will be recorded.",
+        "%(count)d tasks you may not stop; the try will be recorded.",
+        "count",
+    ),
+)
+STILL_OPEN = ngettext_lazy(
+    "%(count)d operation is open: it has left and may still have its effect. Where its provider can, it is asked to "
+    "cancel.",
+    "%(count)d operations are open: they have left and may still have their effect. Where their providers can, they "
+    "are asked to cancel.",
+    "count",
+)
+NONE_OPEN = _("No operation is open.")
+
+# What each of them answered: by `why` of a StopReport, and how many went which way, failures first.
+STOPS = {
+    "": _("Stopped. Nothing new will be sent."),
+    "already_stopped": _("It was stopped before; this press is noted."),
+    "finished": _("It had finished before; there was nothing to stop."),
+    "newer_run": _("Not stopped: a newer run has begun since you looked. Look again before you stop it."),
+}
+FINISHED_OPEN = _("It had finished before; what is under way is to be cancelled where its provider can.")
+NO_SUCH_TASK = _("There is no task %(task)s for you. Nothing was stopped.")
+STOP_FAILED = _("Not stopped: %(error)s. Try it again; the details are in the log.")
+HAVE_LEFT = ngettext_lazy(
+    "%(count)d operation has left and may still have its effect.",
+    "%(count)d operations have left and may still have their effect.",
+    "count",
+)
+NEVER_SENT = ngettext_lazy(
+    "%(count)d was listed and will not be sent.", "%(count)d were listed and will not be sent.", "count"
+)
+ANSWERED = {
+    "error": ngettext_lazy("%(count)d task not stopped", "%(count)d tasks not stopped", "count"),
+    "success": ngettext_lazy("%(count)d task stopped", "%(count)d tasks stopped", "count"),
+    "info": ngettext_lazy("%(count)d had nothing to stop", "%(count)d had nothing to stop", "count"),
+}

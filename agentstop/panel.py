@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import get_script_prefix, reverse
 from django.utils import timezone
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 
-from agentstop import conf, fragments, inputs, report
-from agentstop.models import Task
+from agentstop import conf, fragments, inputs, listing, report
+from agentstop.listing import Asked
+from agentstop.report import Role, TaskReport
 
 SOCKETS = "ws/agentstop/"  # below the site's root; `agentstop.routing` answers there
 
@@ -53,14 +55,31 @@ def socket(task_id: int) -> str:
     return _socket(f"tasks/{task_id}/")
 
 
-def list_context(tasks: Sequence[Task], user: Any, *, live: bool = True) -> dict[str, Any]:
-    """The template context of a list of tasks, each of which this user may see."""
-    rows = report.load_all(tasks, user)
+def list_context(rows: Sequence[tuple[TaskReport, Role]], *, next_page: str = "", live: bool = True) -> dict[str, Any]:
+    """The template context of a list of tasks, each of which its reader may see."""
     named = ",".join(str(told.id) for told, _ in rows)
     return {
         "rows": [fragments.in_list(told, role) for told, role in rows],
         "now": rows[0][0].now if rows else None,
         "socket": _socket("tasks/", tasks=named) if live and rows else "",
+        "next": next_page,
+    }
+
+
+def found_context(user: Any, asked: Asked, *, next_page: str, live: bool = True) -> dict[str, Any]:
+    """The template context of a list with its filters, search and pages, as this user may see it."""
+    page = listing.page(user, asked)
+    stop_all = reverse("agentstop:stop_all")
+    return {
+        **list_context(page.rows, next_page=next_page, live=live),
+        "asked": asked,
+        "page": page,
+        "filters": [
+            (gettext(each.name), replace(asked, show=show).address() or "?", show == asked.show)
+            for show, each in listing.FILTERS.items()
+        ],
+        "stop_mine": f"{stop_all}?{urlencode({'mine': 1, 'next': next_page})}",
+        "stop_shown": f"{stop_all}{asked.address(next=next_page)}" if asked.show or asked.text else "",
     }
 
 

@@ -44,6 +44,7 @@ class OperationReport:
     summary: str
     ref: str
     state: OperationState
+    is_open: bool  # it may still have its effect
     cancellation: Cancellation
     reading: Reading
     doubled: bool  # it was perhaps done more than once
@@ -250,6 +251,7 @@ def _operation(known: Known, task: Task, undoings: Sequence[Known], undone: Know
         summary=row.summary,
         ref=row.ref,
         state=folded.state,
+        is_open=folded.state in OPEN or folded.another_open,
         cancellation=folded.cancellation,
         reading=reading,
         doubled=folded.doubled,

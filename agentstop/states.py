@@ -37,6 +37,9 @@ class OperationState(StrEnum):
 
 
 FINAL_STATES = frozenset({OperationState.SUCCEEDED, OperationState.FAILED, OperationState.CANCELLED})
+OPEN_STATES = frozenset(
+    {OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN}
+)  # may have its effect
 
 
 class Cancellation(StrEnum):

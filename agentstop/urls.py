@@ -2,6 +2,8 @@
 
 | name | | |
 |---|---|---|
+| `agentstop:tasks` | GET `tasks/` | the list: `show` (a filter), `q` (in titles), `before`, `after` (ids: pages) |
+| `agentstop:stop_all` | GET, POST `tasks/stop/` | counts first (`mine`, or `show` and `q`); `tasks`, `reason`, `next` |
 | `agentstop:task` | GET `tasks/<id>/` | the page of a task; extends `agentstop/base.html`, which a site overrides |
 | `agentstop:panel` | GET `tasks/<id>/panel/` | the panel's body alone |
 | `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
@@ -16,8 +18,9 @@
 | `agentstop:settle` | GET, POST `operations/<id>/settle/` | asks what became of it; `outcome`, `reason`, `next` |
 
 On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}` (with `heading=1` where the page is about this
-task alone), `{% agentstop_tasks tasks %}` for a list, whose rows are drawn by `agentstop/fragments/task.html`, or
-`{% agentstop_timeline task %}` for the picture. That needs `request` among the context processors, and
+task alone), `{% agentstop_list %}` for all tasks with filters and search, `{% agentstop_tasks tasks %}` for some, or
+`{% agentstop_timeline task %}` for the picture. Rows of lists are drawn by `agentstop/fragments/task.html`; where tasks
+can be stopped in them, one list stands on a page. That needs `request` among the context processors, and
 `{% include "agentstop/head.html" %}` in the head: the style sheets `agentstop/panel.css`, `agentstop/pages.css` and
 `agentstop/timeline.css`, and, each as `<script defer>`, the static files `agentstop/vendor/htmx.min.js`,
 `agentstop/vendor/hx-ws.min.js` and `agentstop/panel.js`. Answers to presses that the state does not show go to
@@ -28,11 +31,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agentstop import input_views, question_views, timeline_views, views
+from agentstop import input_views, list_views, question_views, timeline_views, views
 
 app_name = "agentstop"
 
 urlpatterns = [
+    path("tasks/", list_views.tasks, name="tasks"),
+    path("tasks/stop/", list_views.stop_all, name="stop_all"),
     path("tasks/<int:task>/", views.task, name="task"),
     path("tasks/<int:task>/panel/", views.fragment, name="panel"),
     path("tasks/<int:task>/stop/", views.press_stop, name="stop"),

@@ -6,21 +6,18 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from agentstop import permissions, silence
+from agentstop import permissions
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Task
 from website.demo import queue
 from website.demo.forms import StartForm, again
 from website.demo.models import Job
 from website.demo.steps import label
-
-PAGE = 15
 
 
 @require_GET
@@ -69,16 +66,7 @@ def start_again(request: HttpRequest, task_id: int) -> HttpResponse:
 
 
 def _tasks(request: HttpRequest, form: StartForm, status: int = 200) -> HttpResponse:
-    found = permissions.visible(request.user).order_by("-pk")
-    silent, only_silent = silence.silent(found), "silent" in request.GET
-    page = Paginator(silent if only_silent else found, PAGE).get_page(request.GET.get("page"))
-    context = {
-        "form": form,
-        "page": page,
-        "silent": silent.count(),
-        "only_silent": only_silent,
-        "sandbox": settings.SANDBOX_ADDRESS,
-    }
+    context = {"form": form, "sandbox": settings.SANDBOX_ADDRESS}
     return render(request, "tasks.html", context, status=status)
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
 from django.db import models
-from django.db.models import Count, OuterRef, Subquery
-from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
@@ -22,9 +20,9 @@ from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
 from agentstop.admin.filters import SilentRuns, SilentTasks
 from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, OperationInline, RunInline
 from agentstop.admin.questions import QuestionInline
-from agentstop.admin.stopping import Choice, StopForm, answer_counts, stop_each, task_ids
-from agentstop.closing import MAY_GO_ON
-from agentstop.models import Operation, Run, ServingLink, Task
+from agentstop.admin.stopping import StopForm, task_ids
+from agentstop.many import Choice, counts_of, stop_named, with_open
+from agentstop.models import Run, ServingLink, Task
 from agentstop.states import TaskState
 
 
@@ -57,11 +55,7 @@ class TaskAdmin(ReadOnlyAdmin):
         return ("title", "=id", f"owner__{get_user_model().USERNAME_FIELD}", "=subject_id")
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
-        still_open = Operation.objects.filter(MAY_GO_ON, task=OuterRef("pk")).order_by().values("task")
-        count = Subquery(still_open.annotate(count=Count("pk")).values("count"))
-        tasks: models.QuerySet[Any] = super().get_queryset(request)
-        tasks = tasks.annotate(still_open=Coalesce(count, 0))
-        return tasks
+        return with_open(super().get_queryset(request))
 
     @admin.display(description=_("open operations"), ordering="still_open")
     def open_operations(self, task: Any) -> int:
@@ -99,8 +93,8 @@ class TaskAdmin(ReadOnlyAdmin):
             return self._ask(request, self._tasks(request, task_ids(request.GET.get("task", ""))))
         form = StopForm(request.POST)
         if form.is_valid():
-            answers = stop_each(form.cleaned_data["tasks"], request.user, form.cleaned_data["reason"])
-            context = {"title": gettext("What became of them"), "answers": answers, "counts": answer_counts(answers)}
+            answers = stop_named(form.cleaned_data["tasks"], request.user, form.cleaned_data["reason"])
+            context = {"title": gettext("What became of them"), "answers": answers, "counts": counts_of(answers)}
             return self._page(request, "stopped", context)
         return self._ask(request, self._tasks(request, form.chosen()), form)
 

@@ -9,11 +9,12 @@ from django.db.models import Q
 
 from agentstop.models.fields import one_of, word_field
 from agentstop.models.task import Task
-from agentstop.states import FINAL_STATES, Cancellation, OperationState
+from agentstop.states import FINAL_STATES, OPEN_STATES, Cancellation, OperationState
 
 # One compensation at a time leaves. In other states the lock refuses another one, and not the database: what is heard
 # late may show that an earlier one had its effect after all, and must be stored.
 LEAVING = [OperationState.PREPARED.value, OperationState.SENDING.value]
+OPEN = [state.value for state in OperationState if state in OPEN_STATES]
 
 
 class Operation(models.Model):
@@ -56,6 +57,7 @@ class Operation(models.Model):
         ]
         indexes = [
             models.Index(fields=["task", "id"], name="agentstop_op_task"),
+            models.Index(fields=["task"], condition=Q(state__in=OPEN) | Q(another_open=True), name="agentstop_op_open"),
             models.Index(
                 fields=["follow_up_at"], condition=Q(follow_up_at__isnull=False), name="agentstop_op_follow_up"
             ),
@@ -85,5 +87,4 @@ class Operation(models.Model):
     @property
     def is_open(self) -> bool:
         """Something may still happen on the outside."""
-        going = self.state in {OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN}
-        return going or self.another_open
+        return self.state in OPEN_STATES or self.another_open

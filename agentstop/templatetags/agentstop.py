@@ -14,8 +14,9 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agentstop import drawing, panel
+from agentstop import drawing, panel, report
 from agentstop.exceptions import TaskNotFound
+from agentstop.listing import Asked
 from agentstop.models import Task
 
 register = template.Library()
@@ -41,8 +42,21 @@ def agentstop_panel(context: dict[str, Any], task: Task | int, live: bool = True
 def agentstop_tasks(context: dict[str, Any], tasks: Iterable[Task], live: bool = True) -> SafeString:
     """A list of these tasks, without those that the request's user may not see; each links to its page."""
     request: HttpRequest = context["request"]
-    shown = panel.list_context(list(tasks), request.user, live=live)
+    rows = report.load_all(list(tasks), request.user)
+    shown = panel.list_context(rows, next_page=request.get_full_path(), live=live)
     return render_to_string("agentstop/tasks.html", shown, request)
+
+
+@register.simple_tag(takes_context=True)
+def agentstop_list(context: dict[str, Any], live: bool = True, heading: int = 2) -> SafeString:
+    """All tasks that the request's user may see, with filters, search, pages and stopping many at once.
+
+    It reads `show`, `q`, `before` and `after` of the page's own address.
+    """
+    request: HttpRequest = context["request"]
+    asked = Asked.of(request.GET)
+    shown = panel.found_context(request.user, asked, next_page=request.get_full_path(), live=live)
+    return render_to_string("agentstop/fragments/list.html", {**shown, "heading": int(heading)}, request)
 
 
 @register.simple_tag(takes_context=True)

@@ -9,6 +9,7 @@ import pytest
 
 from agentstop.folding import fold
 from agentstop.states import (
+    OPEN_STATES,
     CancelAnswer,
     CancelFacts,
     Cancellation,
@@ -96,3 +97,24 @@ def test_the_earlier_of_state_and_cancellation_is_due_first() -> None:
     cancel = CancelFacts(at(10), until=at(30), tries=(CancelTry(1, at(15)),), answers=(CancelAnswer(Claim.UNSENT, 1),))
     assert fold(facts([attempt(1, 1, 25)], cancel=cancel), at(20)).due_at == at(25)
     assert fold(facts([attempt(1, 1, 90)], cancel=cancel), at(20)).due_at == at(30)
+
+
+def by_time_alone(facts_: OperationFacts, now: datetime) -> set[tuple[OperationState, OperationState]]:
+    """From which state to which one time leads, if nothing is heard any more; never without its being due."""
+    first, last = fold(facts_, now), fold(facts_, now + YEARS)
+    assert first.state is last.state or first.due_at is not None
+    return {(first.state, last.state)} if first.state is not last.state else set()
+
+
+def test_time_alone_changes_only_what_is_under_way_and_opens_nothing() -> None:
+    """Lists rest on it: by stored states no open operation is missed, and no unknown one where what is due counts."""
+    seen: set[tuple[OperationState, OperationState]] = set()
+    for attempts in SHAPES:
+        for case in cases(state, attempts, range(3)):
+            for moment in (12.0, 20.0):
+                seen |= by_time_alone(facts(case.attempts, case.receipts), at(moment))
+    for _, history, now in histories(SEED, 3_000):
+        seen |= by_time_alone(history.facts_at(now), at(now))
+    under_way = {OperationState.SENDING, OperationState.ACCEPTED}
+    assert {before for before, _ in seen} == under_way
+    assert {after for _, after in seen} & OPEN_STATES == {OperationState.UNKNOWN}

@@ -216,3 +216,28 @@ def child(story: Scene, title: str, seconds: float, stop: Decision | None) -> No
     if stop is not None:
         below.stopped(31 - seconds, stop.by, stop.reason, policy="family", cause=stop)
     below.folded()
+
+
+def several(owner: Any, start: datetime) -> Task:
+    """Tasks in every state, for a list; answers the one that was stopped."""
+    finished = scene("Book the meeting room", owner, start)
+    finished.begun(1, 0)
+    quick(finished, "calendar.invite", "room:4", 1, 2)
+    finished.decided("finish", 3, run=1)
+    Run.objects.filter(task=finished.task).update(state=RunState.FINISHED, ended_at=finished.at(3))
+    Task.objects.filter(pk=finished.task.pk).update(state=TaskState.FINISHED, state_since=finished.at(3), live_run=None)
+    finished.folded()
+    stopped = incident(owner, start)
+    paused = scene("Write to the suppliers", owner, start)
+    paused.begun(1, 5)
+    quick(paused, "mail.send", "mail:first", 6, 7)
+    paused.decided("pause", 8, by=owner, run=1)
+    Task.objects.filter(pk=paused.task.pk).update(state=TaskState.PAUSED, state_since=paused.at(8))
+    paused.folded()
+    running = scene("Compare the offers of three suppliers", owner, start)
+    running.begun(1, 30)
+    quick(running, "crm.search", "offers", 31, 32)
+    attempt = running.passed(running.operation("report.create", "comparison", 40), 40)
+    running.heard(attempt, "accepted", 41, ref="r-7")
+    running.folded()
+    return stopped

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from agentstop import lifecycle
+from agentstop import lifecycle, listing
 from agentstop.models import Decision, Task
 from agentstop.runs import begin
 from agentstop.stop import stop
@@ -107,14 +107,15 @@ def test_an_operator_sees_the_tasks_of_all_and_whose_they_are(client: Client, ol
     assert client.get(f"/tasks/{task.pk}/").status_code == 200
 
 
-def test_the_list_goes_over_pages(browser: Client, ann: User) -> None:
-    for number in range(17):
+def test_the_list_of_the_site_is_that_of_the_package(browser: Client, ann: User) -> None:
+    for number in range(listing.SIZE + 2):
         lifecycle.create(f"task number {number}", owner=ann)
-    first, second = (browser.get(f"/?page={page}").content.decode() for page in (1, 2))
-    assert "task number 16" in first
+    first = browser.get("/").content.decode()
+    assert f"task number {listing.SIZE + 1}" in first
     assert "task number 1<" not in first
-    assert "task number 1<" in second
-    assert browser.get("/?page=nonsense").status_code == 200
+    assert "task number 1<" in browser.get(f"/?before={Task.objects.earliest('pk').pk + 2}").content.decode()
+    assert browser.get("/?before=nonsense&show=nonsense").status_code == 200
+    assert 'name="next" value="/?show=active"' in browser.get("/?show=active").content.decode()
 
 
 def test_a_stopped_task_is_started_again_by_its_owner(browser: Client, ann: User, wishes: Wishes) -> None:

@@ -1,0 +1,45 @@
+"""Draws the pictures of docs/pages.md anew: python -m tests.browser.pictures"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.conftest import ARGUMENTS
+from tests.browser.stored import stored
+from tests.demo_process import ROOT, Demo, demo
+from tests.everything import chromium
+
+IMAGES = ROOT / "docs" / "images"
+WINDOW = {"width": 1160, "height": 760}
+
+
+def main() -> None:
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryDirectory() as folder, demo(Path(folder)) as site, sync_playwright() as playwright:
+        task = stored(site, "several")
+        browser = playwright.chromium.launch(executable_path=chromium(), args=[*ARGUMENTS, *root])
+        for scheme in ("light", "dark"):
+            draw(browser, site, task, scheme)
+        browser.close()
+
+
+def draw(browser: Browser, site: Demo, task: int, scheme: str) -> None:
+    context = browser.new_context(base_url=site.address, viewport=WINDOW, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto("/login/")
+    page.get_by_label("Username").fill("ann")
+    page.get_by_label("Password").fill(site.people["ann"])
+    page.get_by_role("button", name="Log in").click()
+    page.locator("[data-agentstop][data-live=on]").wait_for()
+    page.screenshot(path=IMAGES / f"list-{scheme}.png")
+    page.goto(f"/tasks/{task}/timeline/")
+    page.locator(".agentstop-sheet").screenshot(path=IMAGES / f"timeline-{scheme}.png")
+    context.close()
+
+
+if __name__ == "__main__":
+    main()
