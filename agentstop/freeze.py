@@ -10,12 +10,13 @@ import logging
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from agentstop import bodies, connectors, database, frozen, wake
 from agentstop.descendants import ALIVE
 from agentstop.exceptions import AgentStopError, Denied
-from agentstop.models import Freeze, Task
+from agentstop.models import Freeze, Operation, Task
 from agentstop.models.facts import Effect
 from agentstop.sending import in_domain
 
@@ -63,7 +64,7 @@ def freeze(
     asked = _asked(by, policy, reason, until)
     made = Freeze(connector=_cut(connector), action=_cut(action), of_owner=owner is not None, owner=owner, **asked)
     _require(by, made)
-    _require_meaning(connector, action)
+    require_meaning(connector, action)
     if not made.reason:
         raise ValueError("Say why: reason= is what the owners of what is held read. Nothing was frozen.")
     if until is not None and until <= made.at:
@@ -121,6 +122,18 @@ def may_freeze(user: Any) -> bool:
     return bool(user.is_active and user.has_perm(PERMISSION))
 
 
+def affected(connector: str, action: str, owner: Any) -> QuerySet[Task]:
+    """The tasks that are not over and have asked for what such a freeze would hold; others are once they ask for it.
+
+    Where it names neither connector nor action: all of them, or all of the owner's.
+    """
+    tasks = Task.objects.using(database.alias()).filter(state__in=ALIVE)
+    if owner is not None:
+        tasks = tasks.filter(owner=owner)
+    named = {name: value for name, value in (("connector", connector), ("action", action)) if value}
+    return tasks.filter(Exists(Operation.objects.filter(task=OuterRef("pk"), **named))) if named else tasks
+
+
 def complete() -> int:
     """Put in force what a process has left half done; answers how many that were. The worker does it."""
     found = list(frozen.in_force(database.now()).filter(in_force_at__isnull=True))
@@ -176,7 +189,7 @@ def _require(by: Any, wanted: Freeze) -> None:
     raise Denied("You may not hold dispatch for others, nor lift what holds it. Ask an operator.")
 
 
-def _require_meaning(connector: str, action: str) -> None:
+def require_meaning(connector: str, action: str) -> None:
     """A name that is misspelt would hold nothing while everybody believes that it does."""
     if action:
         bodies.one_line(action, "action")

@@ -24,13 +24,17 @@ ABOUT_TO_BE_HELD = _("About to be held: %(what)s.")
 NOT_YET = _("It is not in force everywhere yet: something may still be sent.")
 NOBODY = _("nobody any more")  # the owner's account is gone
 
-# Where an operator reads whether it holds.
+# What an operator reads of a row: a freeze, a lift of one, or a try that was denied.
 IN_FORCE = _("in force")
 BEING_PUT_IN_FORCE = _("being put in force")
 LIFTED = _("lifted")
 ENDED = _("ended")
 DENIED = _("denied")
-LIFT = _("lift of %(freeze)s")
+DONE = _("done")
+NOTED = _("noted: it was over before")
+LIFT = _("lift of: %(what)s")
+LIFTED_NOW = _("It was lifted: what asks again is let pass, unless another freeze holds it.")
+WAS_OVER = _("It was over before; that you lifted it is noted.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""The operators' desk: everything is listed and read there, and tasks are stopped; evidence alone decides states."""
+"""The operators' desk: all is read there, tasks are stopped, dispatch is frozen and lifted; evidence decides states."""
 
-from agentstop.admin import facts, operation, task
+from agentstop.admin import facts, freeze, operation, task
 
-__all__ = ["facts", "operation", "task"]
+__all__ = ["facts", "freeze", "operation", "task"]

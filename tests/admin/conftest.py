@@ -26,7 +26,7 @@ def granted(user: User, *codenames: str) -> User:
 
 
 MODELS = ["task", "run", "operation", "question", "decision", "attempt", "receipt", "call", "contextentry"]
-VIEWS = [f"view_{model}" for model in (*MODELS, "servinglink", "input")]
+VIEWS = [f"view_{model}" for model in (*MODELS, "servinglink", "input", "freeze")]
 
 
 @pytest.fixture

@@ -18,7 +18,18 @@ from django.urls import reverse
 from agentstop import database
 from agentstop.exceptions import Unanswered
 from agentstop.inputs import add
-from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Question, Receipt, ServingLink, Task
+from agentstop.models import (
+    Attempt,
+    Call,
+    ContextEntry,
+    Decision,
+    Freeze,
+    Operation,
+    Question,
+    Receipt,
+    ServingLink,
+    Task,
+)
 from agentstop.models import Run as RunRow
 from agentstop.runs import Run, begin
 from agentstop.states import OperationState
@@ -26,7 +37,8 @@ from agentstop.stop import stop
 from tests.admin.conftest import Login, lose
 
 SHOWN: list[Any] = [Task, RunRow, ServingLink, Operation, Question, Decision, Attempt, Receipt, Call, ContextEntry]
-WITH_ROWS = [model for model in SHOWN if model is not ServingLink]
+SHOWN.append(Freeze)
+WITH_ROWS = [model for model in SHOWN if model not in (ServingLink, Freeze)]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentstop import settle
-from agentstop.exceptions import InFlight, OutcomeUnknown
+from agentstop.exceptions import Frozen, InFlight, OutcomeUnknown
 from agentstop.models import Operation
 from agentstop.runs import Run
 from website.demo import queue
@@ -57,12 +57,15 @@ def think(run: Run, seconds: float) -> None:
 
 
 def carry_out(job: Job, run: Run, effect: Effect) -> Any:
-    """The result of one step. Where its outcome is not known, wait until it is: never send it a second time blindly."""
+    """The result of one step. Where its outcome is not known, wait until it is: never send it a second time blindly.
+
+    Where an operator holds it, ask again until it is lifted; a job of a queue would be put back until then.
+    """
     while True:
         run.check()
         try:
             outcome = run.call(effect.action, effect.args, key=effect.key, connector=CONNECTOR, identify=IDENTIFY)
-        except (InFlight, OutcomeUnknown):
+        except (Frozen, InFlight, OutcomeUnknown):
             run.stop_signal.wait(PATIENCE)
             continue
         queue.heard(job, effect.kind, outcome.outcome)

@@ -15,7 +15,7 @@ from django.db.models import Q
 from website.demo.system import OPERATOR, ORDINARY
 
 NAMES = (*ORDINARY, OPERATOR)
-OPERATES = ("stop_task", "pause_task", "start_run", "compensate_operation", "settle_operation")
+OPERATES = ("stop_task", "pause_task", "start_run", "compensate_operation", "settle_operation", "freeze_dispatch")
 
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 
