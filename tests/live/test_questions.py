@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import User
 
+from agentstop import report
 from agentstop.answers import aanswer
 from agentstop.exceptions import Unanswered
 from agentstop.models import Question
 from agentstop.runs import Run
 from agentstop.sending import in_domain
 from agentstop.stop import astop
+from tests.conftest import HANG_GUARD
 from tests.live.conftest import Open
 
 pytestmark = pytest.mark.asyncio
@@ -51,3 +53,21 @@ async def test_its_end_in_time_is_shown_when_it_has_come(open_socket: Open, run:
     await put(run, within=1.0)
     await socket.frame_with("It can be answered until")
     await socket.frame_with("Nobody answered in time")
+
+
+@pytest.mark.parametrize("state", ["pending", "answered", "applied"])
+async def test_a_page_that_goes_away_changes_nothing(
+    open_socket: Open, run: Run, anns_session: str, ann: User, state: str
+) -> None:
+    """R32: only a stop closes, whatever becomes of whoever looks."""
+    socket = await open_socket(run.task_id, anns_session)
+    question = await put(run)
+    if state != "pending":
+        await aanswer(question, by=ann)
+    if state == "applied":
+        await run.aask("Send it?", key="send", kind="approve")
+    await socket.frame_with("Send it?")
+    await socket.communicator.disconnect(timeout=HANG_GUARD)
+    told, _ = await in_domain(report.load, run.task_id, ann)
+    assert [each.state for each in told.questions] == [state]
+    assert told.state == "active"

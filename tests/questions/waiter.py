@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agentstop.runs import Run
 from tests.conftest import HANG_GUARD
+from tests.questions.conftest import SEND_IT
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -43,9 +44,9 @@ class Waiter:
 
 
 @contextmanager
-def waiter(database_url: str, run: Run) -> Iterator[Waiter]:
+def waiter(database_url: str, run: Run, text: str = SEND_IT, key: str = "send") -> Iterator[Waiter]:
     environment = {**os.environ, "DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
-    command = [sys.executable, "-m", "tests.questions.waits", run.token]
+    command = [sys.executable, "-m", "tests.questions.waits", run.token, text, key]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Waiter(process)

@@ -1,6 +1,6 @@
 """Asks for the run that a token names, says "waits" when it does, and then what it got.
 
-python -m tests.questions.waits TOKEN
+python -m tests.questions.waits TOKEN TEXT KEY
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def looked(question: Question) -> Answered | None:
 
 questions._look = looked
 try:
-    say(ask(Run.from_token(sys.argv[1])).value)
+    token, text, key = sys.argv[1:]
+    say(ask(Run.from_token(token), text, key=key).value)
 except Refused as refused:
     say(refused.reason)

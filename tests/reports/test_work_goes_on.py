@@ -10,6 +10,7 @@ Shown elsewhere:
 | the panel is closed, or opened elsewhere: every window says the same | `browser/test_pages.py`, `live/test_lists.py` |
 | the process of the page dies, and the task is stopped from elsewhere | `test_status.py` |
 | a paused task's callers are freed by the stop | `test_pause.py` |
+| no client and no server submits again what was approved before the stop | `test_approvals.py` |
 """
 
 from __future__ import annotations
@@ -22,15 +23,30 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from agentstop import sending
-from agentstop.exceptions import Stopped
-from agentstop.models import Attempt, Operation
+from agentstop.answers import answer
+from agentstop.exceptions import NotOpen, Stopped
+from agentstop.models import Attempt, Operation, Question
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.wording import Label
 from tests.conftest import HANG_GUARD, InThread
+from tests.counted import eventually
 from tests.observed import call_outcomes, task_of
-from tests.reports.acts import UPLOAD, ask, asked, assert_agrees, counts, long_after, operation, page, refusals, seen
+from tests.reports.acts import (
+    NOTIFY,
+    UPLOAD,
+    ask,
+    asked,
+    assert_agrees,
+    counts,
+    long_after,
+    operation,
+    page,
+    refusals,
+    seen,
+    words,
+)
 from tests.reports.conftest import StartWorker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -177,3 +193,28 @@ def test_a_worker_that_was_cut_off_from_the_stop_is_refused_by_the_gate(
     assert (got.outcome, got.refusal) == ("ignored", "stopped")
     assert seen(run, "second").label is Label.NOT_SENT
     assert [effect["text"] for effect in sandbox.ledger()["effects"]] == ["first"]
+
+
+def test_a_stop_while_the_run_waits_for_a_person_closes_the_prompt_and_refuses_a_later_answer(
+    sandbox: SandboxClient, in_thread: InThread, ann: User
+) -> None:
+    """R5: every window shows it closed, the agent is told at once, and whoever answers afterwards is told why not."""
+    run, client = begin("Notify", owner=ann), Client()
+    client.force_login(ann)
+    told = in_thread(run.call, NOTIFY, words("it"), connector="sandbox", key="it", approve="Tell the team?")
+    eventually(Question.objects.count, 1)
+    asked = Question.objects.get()
+    assert f'name="approve" value="{asked.pk}"' in page(ann, run)
+    stop(run.task_id, by=ann)
+    outcome = told.result(HANG_GUARD)
+    assert outcome.ignored and isinstance(outcome.refusal, Stopped)
+    shown = html.unescape(page(ann, run))
+    assert "Closed: the task was stopped before the agent had taken an answer." in shown
+    assert f'type="submit" form="agentstop-task-{run.task_id}-answer"' not in shown
+    with pytest.raises(NotOpen, match="was stopped"):
+        answer(asked, by=ann)
+    late = client.post(f"/tasks/{run.task_id}/answer/", {"approve": asked.pk}, headers={"HX-Request": "true"})
+    assert "The task was stopped before that: your answer was not taken." in late.content.decode()
+    assert list(asked.decisions.values_list("verb", "effect")) == [("answer", "noted")] * 2
+    assert sandbox.ledger() == {"effects": [], "counts": {}}
+    assert_agrees(sandbox, run)
