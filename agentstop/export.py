@@ -89,13 +89,14 @@ def _inputs(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
     """What people typed, and what became of it: `ref` is the input's id in both."""
     for one in Input.objects.using(database.alias()).filter(task=task).select_related("by"):
         yield {
-            "id": one.pk, "at": one.at, "fact": "input", "what": "added", "ref": one.pk,
+            "id": one.pk, "at": one.at, "fact": "input", "operation": None, "what": "added", "ref": one.pk,
             "by": one.by.get_username() if one.by else "", "text": one.body if bodies else "",
         }  # fmt: skip
     for event in InputEvent.objects.using(database.alias()).filter(input__task=task).select_related("by"):
         yield {
-            "id": event.pk, "at": event.at, "fact": "input", "what": event.became, "ref": event.input_id,
-            "run": event.run, "cause": event.decision_id, "by": event.by.get_username() if event.by else "",
+            "id": event.pk, "at": event.at, "fact": "input", "operation": None, "what": event.became,
+            "ref": event.input_id, "run": event.run, "cause": event.decision_id,
+            "by": event.by.get_username() if event.by else "",
         }  # fmt: skip
 
 

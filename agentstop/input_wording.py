@@ -33,7 +33,7 @@ TONES = {
 FOR_THE_LIVE_RUN = _("The agent gets it when it asks next.")
 FOR_THE_NEXT_RUN = _("The next run gets it.")
 EVIDENCE = {
-    InputState.HELD: _("A stop holds it. An agent gets it only if somebody releases it."),
+    InputState.HELD: _("An agent gets it only if somebody releases it."),
     InputState.TAKEN: _("Run %(run)s has it, and has not said that it is done with it."),
     InputState.DONE: _("Run %(run)s had it, and says that it is done with it."),
     InputState.UNKNOWN: _("Run %(run)s had it, and ended before it said that it was done with it."),

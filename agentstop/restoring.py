@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from django.db.models import F, Max, Model
 
-from agentstop import database
-from agentstop.models import Decision, Operation, Question, Task
+from agentstop import database, holding
+from agentstop.models import Decision, Input, Operation, Question, Task
 from agentstop.models.facts import Decided
 from agentstop.states import TaskState
 from agentstop.stop import StopReport, stop
@@ -34,6 +35,7 @@ def leave_names_behind() -> None:
     """Let run numbers and ids go on behind all that the backup does not know of.
 
     Agents, tokens and jobs of the time since may still be about: what they name is never begun again under that name.
+    Input that waits is held.
     """
     with database.durable():
         tasks = Task.objects.using(database.alias()).filter(live_run__isnull=True)
@@ -46,8 +48,19 @@ def leave_names_behind() -> None:
             ),
             batch_size=500,
         )
-        for model in (Task, Operation, Question):
+        _hold_what_waits(now)
+        for model in (Task, Operation, Question, Input):
             _skip_ids(model)
+
+
+def _hold_what_waits(now: datetime) -> None:
+    """What people had typed by then may have been sent or withdrawn since: a person says again what is to be sent."""
+    waiting = Input.objects.using(database.alias()).filter(waits=True)
+    tasks = sorted(set(waiting.values_list("task", flat=True)))
+    restored = Decision.objects.using(database.alias()).filter(verb=Decided.RESTORE, at=now)
+    for start in range(0, len(tasks), holding.BATCH):
+        found = restored.filter(task__in=tasks[start : start + holding.BATCH])
+        holding.hold({decision.task_id: decision for decision in found}, now)
 
 
 def _skip_ids(model: type[Model]) -> None:

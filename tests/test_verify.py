@@ -13,7 +13,8 @@ from pytest_django.fixtures import Settings
 
 from agentstop import verify
 from agentstop.dispatched import Dispatched
-from agentstop.models import Operation, Receipt, Task
+from agentstop.inputs import add, release
+from agentstop.models import Input, Operation, Receipt, Task
 from agentstop.models import Run as RunRow
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
@@ -38,7 +39,10 @@ def lived(settings: Settings) -> Task:
 
     run.call("a", connector="tools", key="lost", send=lost)
     run.prepare("a", connector="tools", key="never")
+    taken, _ = add(run.task_id, "and shorter"), add(run.task_id, "in French")
+    assert run.take_input() == taken and run.input_done(taken)
     stop(run.task_id, reason="enough", policy="test")
+    add(run.task_id, "do it again")
     run.call("a", connector="tools", key="late", send=lambda op: "fine")
     stop(run.task_id, policy="test")
     return Task.objects.get(pk=run.task_id)
@@ -64,6 +68,12 @@ def test_a_task_that_was_un_stopped_by_hand_is_found(lived: Task) -> None:
     assert [difference.column for difference in verify.differences(lived.pk)] == ["state", "live_run"]
 
 
+def test_an_input_that_was_let_go_by_hand_is_found(lived: Task) -> None:
+    Input.objects.filter(body="in French").update(waits=True)
+    (difference,) = verify.differences(lived.pk)
+    assert (difference.what, difference.column, difference.stored) == ("input", "waits", "True")
+
+
 def test_the_command_tells_and_exits_with_1(lived: Task, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("agentstop_verify")
     assert "5 operations and 1 tasks verified, 0 differences." in capsys.readouterr().out
@@ -81,6 +91,11 @@ def test_an_export_holds_every_fact_in_order(lived: Task, capsys: pytest.Capture
     assert [fact["at"] for fact in facts] == sorted(fact["at"] for fact in facts)
     kinds = [fact["fact"] for fact in facts]
     assert kinds.count("attempt") == 3
+    typed = [(fact["what"], fact["text"]) for fact in facts if fact["fact"] == "input"]
+    assert typed == [
+        ("added", "and shorter"), ("added", "in French"), ("taken", ""), ("done", ""), ("held", ""),
+        ("added", "do it again"),
+    ]  # fmt: skip
     assert kinds.count("receipt") == Receipt.objects.count()
     assert {"start", "stop", "refuse", "cancel"} <= {fact["what"] for fact in facts if fact["fact"] == "decision"}
 
@@ -94,7 +109,8 @@ def test_an_export_as_csv_starts_no_formula(lived: Task, capsys: pytest.CaptureF
 
 def test_an_export_leaves_bodies_out_when_asked(lived: Task, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("agentstop_export", str(lived.pk), "--no-bodies")
-    assert "fine" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "fine" not in told and "in French" not in told
 
 
 def test_an_export_of_no_task_says_so() -> None:
@@ -114,6 +130,18 @@ def test_after_a_restore_what_was_live_is_stopped(settings: Settings, capsys: py
     assert Task.objects.get(pk=finished.task_id).state == "finished"
     assert "1 tasks stopped" in capsys.readouterr().out
     assert live.call("a", connector="tools", key="k", send=lambda op: "sent").ignored
+    assert list(verify.differences()) == []
+
+
+def test_what_waits_in_a_backup_is_held_since_it_may_have_been_sent(tools: None, ann: User) -> None:
+    live, stopped, finished = (begin(title, owner=ann) for title in ("live", "stopped", "finished"))
+    stop(stopped.task_id)
+    finished.finish()
+    typed = [add(run.task_id, "one") for run in (live, stopped, finished)]
+    call_command("agentstop_after_restore")
+    for run in (live, stopped, finished):
+        assert begin(run.task_id, by=ann).take_inputs() == []
+    assert all(release(each) for each in typed)
     assert list(verify.differences()) == []
 
 

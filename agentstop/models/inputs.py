@@ -39,7 +39,7 @@ class InputEvent(models.Model):
     became = word_field(Became)
     run = models.PositiveIntegerField(null=True, blank=True)  # that took it, or was done with it
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    # The stop that holds it.
+    # The stop that holds it, or the restoring of a backup.
     decision = models.ForeignKey(Decision, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     at = models.DateTimeField()
 

@@ -269,7 +269,7 @@ def test_what_people_typed_is_read_on_the_task_page_and_not_changed_there(
     client = login(viewer)
     shown = page(client, Task, "change", running.task_id)
     assert "sent. Run 1 had it, and says that it is done with it." in shown
-    assert "held, never sent. A stop holds it. An agent gets it only if somebody releases it." in shown
+    assert "held, never sent. An agent gets it only if somebody releases it." in shown
     assert "also in &lt;b&gt;French&lt;/b&gt;" in shown
     assert "x" * 2_000 not in shown
     assert not re.search(r'<(textarea|select|input type="(?!hidden|submit))[^>]*name="inputs-', shown)

@@ -51,6 +51,23 @@ def test_stop_against_take_either_holds_or_lets_have(in_thread: InThread) -> Non
     assert_verified()
 
 
+def test_stopping_the_parent_against_a_child_that_takes_holds_or_lets_have(in_thread: InThread) -> None:
+    """R31: the child's input is held in the commit that stops its parent."""
+    parents: dict[int, Run] = {}
+    pair = Pair(in_thread, takes, lambda child: stop(parents[child.task_id].task_id))
+    for _ in range(TRIALS):
+        parent = begin("a parent")
+        child = begin("a child", serves=[parent])
+        parents[child.task_id] = parent
+        typed = [add(child.task_id, text).id for text in ("one", "two")]
+        taken, report = pair.race(child)
+        assert (report.stopped, report.descendants, report.held) == (True, 1, ())
+        assert taken in ([], typed)
+        assert states(child.task_id) == (["unknown"] * 2 if taken else ["held"] * 2)
+    pair.end()
+    assert_verified()
+
+
 def test_stop_against_those_who_type_loses_nothing(in_thread: InThread) -> None:
     pair = Pair(in_thread, *[lambda run: add(run.task_id, "one").id] * 3, lambda run: stop(run.task_id))
     for _ in range(TRIALS // 2):
