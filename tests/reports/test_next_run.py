@@ -22,7 +22,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from agentstop import sending
-from agentstop.exceptions import Stopped
+from agentstop.exceptions import Stopped, Unanswered
 from agentstop.input_states import InputState
 from agentstop.models import Receipt
 from agentstop.runs import Run, begin
@@ -153,6 +153,21 @@ def test_the_text_typed_after_a_stop_is_the_next_runs_input_and_nobody_elses(
     assert posted(sandbox) == ["do this instead"]
     assert operation(newer, f"input:{task_of(run).inputs.get().pk}").tries.get().run == newer.number
     assert_agrees(sandbox, run)
+
+
+def test_the_text_typed_after_a_stop_answers_no_question_of_the_stopped_run(tools: None, ann: User) -> None:
+    """The agent had asked something and waited when it was stopped; what is typed then is no answer to it."""
+    run = begin("Notify", owner=ann)
+    with pytest.raises(Unanswered):
+        run.ask("Which channel?", key="channel", wait=False)
+    press(ann, run, "stop", run=run.number)
+    press(ann, run, "input", text="the team's")
+    with pytest.raises(Stopped):
+        run.ask("Which channel?", key="channel", wait=False)
+    newer = begin(run.task_id, by=ann)
+    with pytest.raises(Unanswered):
+        newer.ask("Which channel?", key="channel", wait=False)
+    assert [typed.text for typed in newer.take_inputs()] == ["the team's"]
 
 
 def test_an_old_tool_that_ends_during_the_next_run_is_told_to_it_and_is_none_of_its_results(
