@@ -20,6 +20,7 @@ from agentstop.models import Operation
 from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Outcome
 from agentstop.passes import Pass
+from agentstop.processes import InProcess
 from agentstop.providers.base import Answer
 from agentstop.refusals import Replay
 from agentstop.request import Request
@@ -75,6 +76,8 @@ def require_sender(request: Request, manner: Manner) -> None:
             f"Connector {request.connector!r} does not send by itself: pass send=, your function that sends "
             f"{request.action!r}, or give the connector a PROVIDER."
         )
+    if isinstance(manner.send, InProcess):
+        manner.send.require_startable()
 
 
 async def _aenter(request: Request, manner: Manner) -> Outcome | Carry:

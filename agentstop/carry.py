@@ -126,7 +126,10 @@ class Carry:
         return tool(handle)
 
     def _late(self, handle: Dispatched, working: Future[Any]) -> None:
-        if working.exception() is None and not isinstance(working.result(), Coroutine):
+        error = working.exception()
+        if isinstance(error, PassExpired) and error.unsent:
+            self._hear_late(Answer(Claim.UNSENT, Source.SENDER, body=str(error)))
+        elif error is None and not isinstance(working.result(), Coroutine):
             self._hear_late(_answer(working.result(), handle), handle)
 
     def _ended_late(self, sending: asyncio.Future[Answer]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from agentstop import bodies, settle
 from agentstop.passes import Pass
@@ -12,6 +13,8 @@ from agentstop.sending import in_domain
 from agentstop.settle import Admission, Heard, Settled
 from agentstop.states import Claim, Source
 from agentstop.stop_signal import StopSignal
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,19 @@ class Dispatched:
         """
         self._pass.check()
 
+    def require(self) -> None:
+        """Raises PassExpired where nothing may leave any more; for code that has not begun yet."""
+        self._pass.require()
+
+    @property
+    def let_through(self) -> bool:
+        """Whether `check` has let something through: from then on it may have been sent."""
+        return self._pass.lease.used
+
+    def passed_on(self) -> Pass:
+        """The pass for another process, without the arguments, which may be anything, and the signal, which is here."""
+        return replace(self._pass, request=replace(self._pass.request, args={}), signal=None)
+
     def accepted(self, ref: str = "") -> Accepted:
         """The provider took the request; `ref` is its name for it. A tool may return what this returns."""
         self._record(Claim.ACCEPTED, ref=ref)
@@ -86,16 +102,16 @@ class Dispatched:
         return self._record(Claim.LOST, body=bodies.store(str(error)), source=Source.SENDER)
 
     async def aaccepted(self, ref: str = "") -> Accepted:
-        return await in_domain(self.accepted, ref)
+        return await self._aside(self.accepted, ref)
 
     async def asucceeded(self, result: Any = None, ref: str = "") -> Settled:
-        return await in_domain(self.succeeded, result, ref)
+        return await self._aside(self.succeeded, result, ref)
 
     async def afailed(self, error: object = "") -> Settled:
-        return await in_domain(self.failed, error)
+        return await self._aside(self.failed, error)
 
     async def aprogress(self, fraction: float) -> Settled:
-        return await in_domain(self.progress, fraction)
+        return await self._aside(self.progress, fraction)
 
     def _record(
         self,
@@ -107,9 +123,20 @@ class Dispatched:
         result: bodies.Body | None = None,
         admission: Admission | None = None,
     ) -> Settled:
-        heard = Heard(claim, source, self._pass.passed_at, self._pass.attempt_id, ref=ref, body=body, result=result)
+        return self.hand_in(
+            Heard(claim, source, self._pass.passed_at, self._pass.attempt_id, ref=ref, body=body, result=result),
+            admission,
+        )
+
+    def hand_in(self, heard: Heard, admission: Admission | None) -> Settled:
         settled = settle.record(self.id, [heard], admission=admission)
-        if claim is not Claim.PROGRESS:
-            said = result or body
-            self.last = Answer(claim, source, ref=ref, result=said.value if said else None)
+        self.keep_in_mind(heard)
         return settled
+
+    def keep_in_mind(self, heard: Heard) -> None:
+        if heard.claim is not Claim.PROGRESS:
+            said = heard.result or heard.body
+            self.last = Answer(heard.claim, heard.source, ref=heard.ref, result=said.value if said else None)
+
+    async def _aside(self, function: Callable[..., R], *arguments: Any) -> R:
+        return await in_domain(function, *arguments)
