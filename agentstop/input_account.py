@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, Max, OuterRef, QuerySet
-from django.db.models.functions import Left
+from django.db.models import Count, Exists, F, Max, OuterRef, QuerySet, Window
+from django.db.models.functions import Left, RowNumber
 
 from agentstop import database
 from agentstop.input_states import Became, InputFact
@@ -48,8 +48,10 @@ def load(task_id: int) -> KnownInputs:
     rows = Input.objects.using(database.alias()).filter(task=task_id).select_related("by").defer("body")
     heads: QuerySet[Any] = rows.annotate(head=Left("body", SHOWN + 1)).order_by("-pk")
     over = Exists(InputEvent.objects.filter(input=OuterRef("pk"), became__in=[Became.DONE, Became.WITHDRAWN]))
-    still_open = list(heads.filter(~over)[: OPEN + 1])
-    ended = list(heads.filter(over)[:OVER])
+    place = Window(RowNumber(), partition_by=F("over"), order_by="-pk")
+    newest = list(heads.annotate(over=over).annotate(place=place).filter(place__lte=OPEN + 1))
+    still_open = [row for row in newest if not row.over]
+    ended = [row for row in newest if row.over][:OVER]
     chosen = sorted([*still_open[:OPEN], *ended], key=lambda row: row.pk)
     events = _events(chosen)
     known = tuple(KnownInput(row, row.head, tuple(events[row.pk])) for row in chosen)
