@@ -11,9 +11,10 @@ from typing import Any
 from django.db.models import BigIntegerField, Count, F, Max
 from django.db.models.functions import Left
 
-from agentstop import connectors, database, frozen, input_account, question_facts, silence
+from agentstop import connectors, database, family_account, frozen, input_account, question_facts, silence
 from agentstop.bodies import Form
 from agentstop.facts import facts_of
+from agentstop.family_account import KnownFamily
 from agentstop.folding import fold
 from agentstop.input_account import KnownInputs
 from agentstop.models import Decision, Freeze, Operation, Receipt, Run, Task
@@ -78,6 +79,7 @@ class Account:
     now: datetime
     questions: tuple[Asked, ...] = ()
     inputs: KnownInputs = KnownInputs()
+    family: KnownFamily = KnownFamily()
 
     @property
     def heard_at(self) -> datetime | None:
@@ -121,13 +123,15 @@ class Account:
 def load(task_id: int) -> Account | None:
     """The account of a task, or None where there is no such task."""
     found = next(iter(load_all([task_id])), None)
-    return replace(found, inputs=input_account.load(task_id)) if found is not None else None
+    if found is None:
+        return None
+    return replace(found, inputs=input_account.load(task_id), family=family_account.load(found.task))
 
 
 def load_all(task_ids: Sequence[int]) -> list[Account]:
     """The accounts of those of these tasks that there are, in their order, in as many queries as one takes.
 
-    They are for lists, and without what people typed.
+    They are for lists, and without what people typed and without families.
     """
     using = database.alias()
     people = ("owner", "stopped_by", "stop_decision")
@@ -198,7 +202,7 @@ def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
-    """For each task a value that is another one whenever something stored about it is; in seven queries for all."""
+    """For each task a value that is another one whenever something stored about it is; in nine queries for all."""
     using = database.alias()
     tasks = Task.objects.using(using).filter(pk__in=task_ids)
     runs = Run.objects.using(using).filter(task__in=task_ids).values("task")
@@ -207,6 +211,7 @@ def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
     agents = runs.annotate(seen=Max("seen_at"), halted=Max("halted_at")).values_list("task", "seen", "halted")
     folds = operations.annotate(many=Count("pk"), last=Max("folded_at")).values_list("task", "many", "last")
     seen, folded = ({row[0]: row for row in rows} for rows in (agents, folds))
-    typed, asked = input_account.marks(task_ids), question_facts.marks(task_ids)
+    others = [part.marks(task_ids) for part in (input_account, question_facts, family_account)]
     freezes = tuple(frozen.in_force(database.now()).values_list("pk", "in_force_at"))
-    return {pk: (row, seen.get(pk), folded.get(pk), typed.get(pk), asked.get(pk), freezes) for pk, row in told.items()}
+    parts = [seen, folded, *others]
+    return {pk: (row, *(part.get(pk) for part in parts), freezes) for pk, row in told.items()}

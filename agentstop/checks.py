@@ -32,7 +32,7 @@ def register_all() -> None:
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """The settings of agentstop, and those of Django that it needs."""
-    return [*_time_zones(), *_unknown_settings(), *_values(), *_rule()]
+    return [*_time_zones(), *_unknown_settings(), *_values(), *_rule(), *_runner()]
 
 
 def _time_zones() -> Iterator[CheckMessage]:
@@ -75,19 +75,32 @@ def _is_amount(value: Any) -> bool:
 
 
 def _rule() -> Iterator[CheckMessage]:
+    problem = _unusable(conf.MAY)
+    if problem:
+        yield Error(
+            f"{PREFIX}MAY names {conf.MAY!r}, which cannot be used: {problem}",
+            hint="Name a function (user, permission, task) -> bool by its dotted path, or remove the setting.",
+            id="agentstop.E006",
+        )
+
+
+def _runner() -> Iterator[CheckMessage]:
+    problem = _unusable(conf.RUNNER) if conf.RUNNER else ""
+    if problem:
+        yield Error(
+            f"{PREFIX}RUNNER names {conf.RUNNER!r}, which cannot be used: {problem}",
+            hint="Name a function (run) -> None by its dotted path, or remove the setting.",
+            id="agentstop.E011",
+        )
+
+
+def _unusable(path: Any) -> str:
+    """Why this names no function; empty where it does."""
     try:
-        found = import_string(conf.MAY)
+        found = import_string(path)
     except Exception as error:  # a module may raise anything while it is imported
-        problem = f"{type(error).__name__}: {error}"
-    else:
-        if callable(found):
-            return
-        problem = "it is not callable"
-    yield Error(
-        f"{PREFIX}MAY names {conf.MAY!r}, which cannot be used: {problem}",
-        hint="Name a function (user, permission, task) -> bool by its dotted path, or remove the setting.",
-        id="agentstop.E006",
-    )
+        return f"{type(error).__name__}: {error}"
+    return "" if callable(found) else "it is not callable"
 
 
 def check_connectors(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from agentstop import database, liveness
-from agentstop.exceptions import ChildStopped, Paused, TaskNotFound
+from agentstop.exceptions import ChildStopped, TaskNotFound
 from agentstop.models import Run, ServingLink, Task
 from agentstop.sending import in_domain
 from agentstop.spawning import Served
@@ -58,10 +58,8 @@ def _ended(parent: Served, child_id: int, number: int) -> RunState | None:
     """What became of the child, or None; raises where the parent's run is over or the child was stopped alone."""
     state = _state(child_id, number)
     # Read after the child's: where one commit has stopped both, it is the parent's own end that counts.
-    try:
-        liveness.check(parent.task_id, parent.number)
-    except Paused:  # the run goes on; what it may not do now it is told when it does it
-        pass
+    # A pause ends no run: what it may not do now it is told when it does it.
+    liveness.still_live(parent.task_id, parent.number)
     if state is RunState.STOPPED:
         error = ChildStopped(f"Task {child_id}, which run {parent.number} waits for, was stopped. Go on without it.")
         error.child = child_id

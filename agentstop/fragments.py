@@ -10,9 +10,10 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
-from agentstop.report import OperationReport, Role, TaskReport
+from agentstop.report import OperationReport, TaskReport
+from agentstop.role import Role
 
-PARTS = ("state", "line", "questions", "alert", "inputs")
+PARTS = ("state", "line", "questions", "alert", "inputs", "family")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 

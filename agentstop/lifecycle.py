@@ -11,7 +11,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
 from agentstop import bodies, closing, database, family, frozen, permissions, signals, spawning, telling, wake
-from agentstop.exceptions import Paused, Refused, Stopped, TaskNotFound
+from agentstop.exceptions import Paused, Refused, Stopped, Superseded, TaskNotFound
 from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
@@ -28,6 +28,7 @@ class Begun:
     number: int
     closed: tuple[int, ...] = ()
     new: bool = True  # False: the run was there, and has finished
+    parents: tuple[int, ...] = ()  # whose pages show that it has begun
 
 
 def begin(
@@ -40,29 +41,34 @@ def begin(
     detached: bool = False,
     keep: Sequence[int] = (),
     key: str = "",
+    run: int | None = None,
 ) -> tuple[int, int]:
     """The task's id and the run's number: a new one, but for a spawn key whose child has finished."""
     if isinstance(task, str):
         if keep:
             raise ValueError("keep names children of the run that is superseded: a new task has none.")
+        if run is not None:
+            raise ValueError("run names the last run that the person saw: a new task has none.")
         spawning.check_key(key, serves)
         found = _begin_new(bodies.one_line(task, "title"), owner, subject, by, serves, detached, key)
     else:
         if owner is not None or subject is not None or detached or key:
             raise ValueError("owner, subject, detached and key belong to a new task: pass a title, or leave them out.")
-        found = _begin_old(task if isinstance(task, int) else task.pk, by, serves, keep)
+        found = _begin_old(task if isinstance(task, int) else task.pk, by, serves, keep, run)
     if isinstance(found, Refused):
         raise found
     return found
 
 
-def _begin_old(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[int]) -> tuple[int, int] | Refused:
+def _begin_old(
+    task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[int], seen: int | None
+) -> tuple[int, int] | Refused:
     if by is not None:
         task = Task.objects.using(database.alias()).filter(pk=task_id).first()
         if task is None:
             raise TaskNotFound(f"There is no task {task_id}. No run was begun.")
         permissions.require(by, "start_run", task, Decided.START)
-    return _begin_again(task_id, by, serves, keep)
+    return _begin_again(task_id, by, serves, keep, seen)
 
 
 @database.retried
@@ -112,7 +118,7 @@ def _bear(
     number = _open(task, by, now)
     if parents:
         _hold_with_parents(task, now)
-    return Begun(task.pk, number)
+    return Begun(task.pk, number, parents=tuple(parents))
 
 
 def _hold_with_parents(task: Task, now: datetime) -> None:
@@ -143,6 +149,8 @@ def _told(found: Begun | Refused) -> tuple[int, int] | Refused:
         return found
     if found.new:
         wake.announce(found.task, *found.closed, over=found.number > 1)
+        if found.parents:
+            wake.announce(*found.parents)
     return found.task, found.number
 
 
@@ -163,7 +171,9 @@ def _create(
 
 
 @database.retried
-def _begin_again(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[int]) -> tuple[int, int] | Refused:
+def _begin_again(
+    task_id: int, by: Any, serves: Sequence[Served], keep: Sequence[int], seen: int | None
+) -> tuple[int, int] | Refused:
     """A new run; the old one is superseded, and with it ends what works for it alone and is not kept."""
     with database.durable():
         frozen.share_clock()
@@ -171,7 +181,8 @@ def _begin_again(task_id: int, by: Any, serves: Sequence[Served], keep: Sequence
         task = tasks.get(task_id)
         if task is None:
             raise TaskNotFound(f"There is no task {task_id}. No run was begun.")
-        found = _begin_locked(task, by, serves, tasks, keep)
+        newer = _newer(task, seen)
+        found = _begin_locked(task, by, serves, tasks, keep) if newer is None else _refused(task, newer, database.now())
     return _told(found)
 
 
@@ -192,12 +203,19 @@ def _begin_locked(
     closed = _leave_behind(task, superseded, number, keep, now)
     _hold_with_parents(task, now)
     wake.notify_on_commit([task.pk, *closed])
-    return Begun(task.pk, number, tuple(closed))
+    return Begun(task.pk, number, tuple(closed), parents=tuple({run.task_id for run in serves}))
 
 
 def _refused(task: Task, refusal: Refused, now: datetime) -> Refused:
     decide(task, Decided.START, now, effect=Effect.DENIED, detail={"why": refusal.reason})
     return refusal
+
+
+def _newer(task: Task, seen: int | None) -> Superseded | None:
+    """Whoever asks for a new run has seen the last one: two presses begin one."""
+    if seen is None or seen == task.last_run:
+        return None
+    return Superseded(f"Run {task.last_run} of task {task.pk} has begun since run {seen} was seen. No run was begun.")
 
 
 def _may_begin(task: Task, by: Any, serves: Sequence[Served], parents: Mapping[int, Task]) -> Refused | None:

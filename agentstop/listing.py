@@ -17,7 +17,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from agentstop import bodies, captions, database, permissions, report, silence
 from agentstop.closing import MAY_GO_ON
 from agentstop.models import Operation, Task
-from agentstop.report import Role, TaskReport
+from agentstop.report import TaskReport
+from agentstop.role import Role
 from agentstop.states import Cancellation, OperationState, TaskState
 
 SIZE = 25  # tasks of a page

@@ -19,7 +19,7 @@ from django.utils import timezone, translation
 
 from agentstop import account, permissions, report, wake
 from agentstop.fragments import Picture, draw
-from agentstop.report import Role
+from agentstop.role import Role
 from agentstop.sending import in_domain
 
 logger = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class Look:
     pictures: Mapping[_Variant, Picture]
     variants: Mapping[Reader, _Variant]  # without the readers who may not see it
     again_in: float | None
+    relatives: frozenset[int] = frozenset()  # tasks that are named in it
 
 
 def look(task_id: int, readers: Collection[Reader], before: Mapping[_Variant, Picture]) -> Look:
@@ -76,7 +77,12 @@ def look(task_id: int, readers: Collection[Reader], before: Mapping[_Variant, Pi
         return Look({}, {}, None)
     users = get_user_model()._default_manager.in_bulk({reader.user for reader in readers})
     variants = {
-        reader: (reader.language, reader.zone, Role.of(users[reader.user], found.task), reader.whole)
+        reader: (
+            reader.language,
+            reader.zone,
+            Role.of(users[reader.user], found.task, found.family.relatives),
+            reader.whole,
+        )
         for reader in readers
         if reader.user in users and permissions.may(users[reader.user], "view_task", found.task)
     }
@@ -90,7 +96,8 @@ def look(task_id: int, readers: Collection[Reader], before: Mapping[_Variant, Pi
             drawn = before[variant].rows if variant in before else {}
             pictures[variant] = draw(report.tell(found), role, drawn, whole=whole)
     changes_at = found.changes_at
-    return Look(pictures, variants, (changes_at - found.now).total_seconds() if changes_at is not None else None)
+    again_in = (changes_at - found.now).total_seconds() if changes_at is not None else None
+    return Look(pictures, variants, again_in, frozenset(relative.pk for relative in found.family.relatives))
 
 
 class Board:
@@ -100,6 +107,7 @@ class Board:
         self.task_id = task_id
         self.viewers: set[Viewer] = set()
         self.mark: object = None
+        self.relatives: frozenset[int] = frozenset()
         self._dirty = asyncio.Event()
         self._drawn: Mapping[_Variant, Picture] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -127,7 +135,7 @@ class Board:
     async def _show(self) -> None:
         viewers = list(self.viewers)
         seen = await in_domain(look, self.task_id, {viewer.reader for viewer in viewers}, self._drawn)
-        self._drawn = seen.pictures
+        self._drawn, self.relatives = seen.pictures, seen.relatives
         for viewer in viewers:
             if viewer.reader in seen.variants:
                 viewer.offer(seen.pictures[seen.variants[viewer.reader]])
@@ -186,8 +194,9 @@ class Registry:
         if task_ids is None:
             self._sweep()
             return
-        for task_id in task_ids & self.boards.keys():
-            self.boards[task_id].changed()
+        for task_id, board in self.boards.items():
+            if task_id in task_ids or not board.relatives.isdisjoint(task_ids):
+                board.changed()
 
     def _sweep(self) -> None:
         """Any task may have changed: find out which did, once at a time."""

@@ -13,7 +13,8 @@ from django.utils.translation import get_language, gettext
 
 from agentstop import conf, fragments, inputs, listing, report
 from agentstop.listing import Asked
-from agentstop.report import Role, TaskReport
+from agentstop.report import TaskReport
+from agentstop.role import Role
 
 SOCKETS = "ws/agentstop/"  # below the site's root; `agentstop.routing` answers there
 
@@ -25,6 +26,9 @@ FORMS = (
     ("answer", "answer"),
     ("release", "release_input"),
     ("withdraw", "withdraw_input"),
+    ("pause", "pause"),
+    ("resume", "resume"),
+    ("new-run", "new_run"),
 )
 
 

@@ -13,11 +13,24 @@ from urllib.parse import urlsplit
 
 from django.utils.translation import gettext
 
-from agentstop import account, freeze_report, input_report, permissions, question_report, remedies, sentences, wording
+from agentstop import (
+    account,
+    controls,
+    family_report,
+    freeze_report,
+    input_report,
+    permissions,
+    question_report,
+    remedies,
+    sentences,
+    wording,
+)
 from agentstop import question_sentences as about_questions
 from agentstop.account import Account, Known, Result
 from agentstop.bodies import Form
+from agentstop.controls import Controls
 from agentstop.exceptions import TaskNotFound
+from agentstop.family_report import FamilyReport
 from agentstop.frozen_words import HeldTold
 from agentstop.input_report import InputsReport
 from agentstop.manifold import JobLine, read_jobs
@@ -25,6 +38,7 @@ from agentstop.models import Task
 from agentstop.providers.base import Compensation
 from agentstop.question_report import QuestionReport
 from agentstop.remedies import Named, Settling, Undoing, name_of
+from agentstop.role import Role
 from agentstop.sentences import Label
 from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
 from agentstop.wording import AgentLine, Reading, Situation
@@ -80,6 +94,7 @@ class TaskReport:
     name: str
     since: datetime
     run: int  # the number that a press on what is shown must name
+    live: bool  # a run is
     stop: StopTold | None
     held: tuple[HeldTold, ...]  # by freezes that affect it
     agent: AgentLine
@@ -88,6 +103,8 @@ class TaskReport:
     operations: tuple[OperationReport, ...]
     inputs: InputsReport
     questions: tuple[QuestionReport, ...]  # the newest first
+    family: FamilyReport
+    controls: Controls
     overdue: int
     stoppable: bool  # there is something that a stop would end
     changes_at: datetime | None = field(compare=False)
@@ -104,28 +121,12 @@ class TaskReport:
         return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """What the reader may do with a task that they may see, and with its operations."""
-
-    may_stop: bool
-    may_undo: bool = False
-    may_settle: bool = False
-    may_type: bool = False
-    may_answer: bool = False
-
-    @classmethod
-    def of(cls, user: Any, task: Task) -> Role:
-        wanted = ("stop_task", "compensate_operation", "settle_operation", "start_run", "answer_question")
-        return cls(*(permissions.may(user, permission, task) for permission in wanted))
-
-
 def load(task_id: int, user: Any) -> tuple[TaskReport, Role]:
     """The report of a task as this user may read it; TaskNotFound where there is none for them."""
     found = account.load(task_id)
     if found is None or not permissions.may(user, "view_task", found.task):
         raise TaskNotFound(f"There is no task {task_id} for you. Check the address, or ask its owner.")
-    return tell(found), Role.of(user, found.task)
+    return tell(found), Role.of(user, found.task, found.family.relatives)
 
 
 def load_all(tasks: Sequence[Task], user: Any) -> list[tuple[TaskReport, Role]]:
@@ -155,6 +156,7 @@ def tell(found: Account) -> TaskReport:
         name=gettext(sentences.TASK_NAMES[state]),
         since=task.state_since,
         run=task.last_run,
+        live=task.live_run is not None,
         stop=_stop(task),
         held=held,
         agent=question_report.read_agent(_agent(found), found),
@@ -163,8 +165,10 @@ def tell(found: Account) -> TaskReport:
         operations=tuple(_awaited(operation, questions) for operation in operations),
         inputs=input_report.tell(found),
         questions=questions,
+        family=family_report.tell(found),
+        controls=controls.of(found),
         overdue=found.overdue,
-        stoppable=_stoppable(state, found.operations),
+        stoppable=_stoppable(state, found.operations) or found.family.reached,
         changes_at=found.changes_at,
         now=found.now,
     )

@@ -262,14 +262,16 @@ class Beginning(TypedDict, total=False):
     serves: Sequence[Run]  # the runs that it works for: it goes on while one of them is live
     detached: bool  # it serves them, and goes on without them
     keep: Sequence[int]  # the children of the superseded run, by task id, that the new run keeps
+    run: int  # the last run that the person saw: where a newer one has begun since, it is left alone
     key: str  # of a new task that serves one run: in that run it names this child, however often it is spawned
 
 
 def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
     """Begin a new run of a task, or of a new task with this title; the current run is superseded, and told so.
 
-    With the old run ends what works for it alone. Raises Stopped where the task was stopped and no person begins it, or
-    where no run that it would serve is live: then the task is there, born stopped.
+    With the old run ends what works for it alone. Raises Superseded where `run` is not the last one; Stopped where the
+    task was stopped and no person begins it, or where no run that it would serve is live: then the task is there, born
+    stopped.
 
     `key`: spawned under the same key in the same run, it is the same child. One that has not finished begins a new run;
     one that has is answered as it is, its run over; one that was stopped by itself raises ChildStopped.
@@ -283,6 +285,7 @@ def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
         detached=options.get("detached", False),
         keep=options.get("keep", ()),
         key=options.get("key", ""),
+        run=options.get("run"),
     )
     return Run(*found)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from django.db.models import F, Q, QuerySet
 
-from agentstop import bodies, closing, database, family, signals, telling
+from agentstop import bodies, closing, database, family, signals, telling, wake
 from agentstop.exceptions import ChildStopped, Denied, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Run, ServingLink, Task
 from agentstop.models.facts import Decided, Effect
@@ -153,6 +153,7 @@ def serve(child_id: int, run: Served) -> None:
             raise Stopped(f"Nothing was linked: {over} is over.")
         family.merged([child, parent])
         link(child, [run])
+    wake.announce(child_id, run.task_id)
 
 
 def kept(children: Sequence[int], task: Task, superseded: int | None, number: int) -> None:

@@ -7,6 +7,9 @@
 | `agentstop:task` | GET `tasks/<id>/` | the page of a task; extends `agentstop/base.html`, which a site overrides |
 | `agentstop:panel` | GET `tasks/<id>/panel/` | the panel's body alone |
 | `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
+| `agentstop:pause`, `agentstop:resume` | POST `tasks/<id>/pause/`, `tasks/<id>/resume/` | `next` |
+| `agentstop:new_run` | POST `tasks/<id>/new-run/` | `run` (the number that the page saw), `next` |
+| `agentstop:family` | GET `tasks/<id>/family/` | its children and all that was stopped with it, in pages |
 | `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
 | `agentstop:answer` | POST `tasks/<id>/answer/` | see `question_views.reply`; `answer-<id>`, `reason-<id>`, `next` |
 | `agentstop:timeline` | GET `tasks/<id>/timeline/` | what happened, as a picture and as a table |
@@ -31,7 +34,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agentstop import input_views, list_views, question_views, timeline_views, views
+from agentstop import family_views, input_views, list_views, question_views, timeline_views, views
 
 app_name = "agentstop"
 
@@ -41,6 +44,10 @@ urlpatterns = [
     path("tasks/<int:task>/", views.task, name="task"),
     path("tasks/<int:task>/panel/", views.fragment, name="panel"),
     path("tasks/<int:task>/stop/", views.press_stop, name="stop"),
+    path("tasks/<int:task>/pause/", family_views.press_pause, name="pause"),
+    path("tasks/<int:task>/resume/", family_views.press_resume, name="resume"),
+    path("tasks/<int:task>/new-run/", family_views.new_run, name="new_run"),
+    path("tasks/<int:task>/family/", family_views.family, name="family"),
     path("tasks/<int:task>/look-up/", views.look_up, name="look_up"),
     path("tasks/<int:task>/answer/", question_views.reply, name="answer"),
     path("tasks/<int:task>/timeline/", timeline_views.timeline, name="timeline"),

@@ -12,6 +12,7 @@ from agentstop import (
     bodies,
     compensate,
     database,
+    family_report,
     freeze_report,
     frozen,
     permissions,
@@ -150,7 +151,7 @@ def _ask(
 def _said(done: StopReport, task: int, user: Any) -> str:
     """The line that tells what a press did where the state does not show it."""
     told, _ = report.load(task, user)
-    sentence = gettext(sentences.PRESSES[done.why]) if done.why else ""
-    if told.stop is None:
-        return sentence
-    return sentence % {"who": told.stop.by or gettext(sentences.SOMEBODY), "at": agentstop_clock(told.stop.at)}
+    sentence = gettext(family_report.press(done)) if done.why else ""
+    if told.stop is not None:
+        sentence %= {"who": told.stop.by or gettext(sentences.SOMEBODY), "at": agentstop_clock(told.stop.at)}
+    return " ".join([sentence, *family_report.tell_press(done)]).strip()

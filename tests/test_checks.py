@@ -171,6 +171,15 @@ def test_a_rule_that_cannot_be_used_is_refused(value: Any, settings: Settings) -
     assert checks.check_settings() == []
 
 
+@pytest.mark.parametrize("value", ["nowhere.start", "agentstop.starting.nothing", "agentstop.conf.DEFAULTS", 5])
+def test_a_runner_that_cannot_be_used_is_refused(value: Any, settings: Settings) -> None:
+    settings.AGENTSTOP_RUNNER = value
+    assert ids(checks.check_settings()) == ["agentstop.E011"]
+    for value in ("", "agentstop.starting.start"):
+        settings.AGENTSTOP_RUNNER = value
+        assert checks.check_settings() == []
+
+
 HTTP = "agentstop.providers.http.HttpProvider"
 
 
@@ -272,7 +281,7 @@ def test_the_table_of_settings_is_that_of_the_code() -> None:
 
 
 def _told(name: str, default: Any) -> str:
-    return ", ".join(default) if name == "REDACT" else str(default)
+    return ", ".join(default) if name == "REDACT" else str(default) or '""'
 
 
 def test_the_log_actions_told_are_those_of_the_code() -> None:

@@ -314,7 +314,7 @@ class TestWaiting:
         self, ann: User, parent: Run, child: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The child's state is read first: what is found stopped there has stopped the parent before it is read."""
-        state, check = children._state, liveness.check
+        state, check = children._state, liveness.still_live
 
         def read_then_stop(child: int, number: int) -> RunState | None:
             found = state(child, number)

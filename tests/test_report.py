@@ -22,7 +22,7 @@ from agentstop.stop import stop
 
 pytestmark = pytest.mark.usefixtures("tools")
 
-QUERIES = 12
+QUERIES = 13
 
 
 def told(task: int) -> TaskReport:

@@ -193,7 +193,7 @@ def test_somebody_who_is_not_logged_in_is_asked_to(ann: User, method: str, place
 
 def test_a_viewer_without_the_right_is_told_so_and_the_attempt_is_kept(ann: User, olga: User) -> None:
     run = begin("Report", owner=ann)
-    olga.user_permissions.remove(*olga.user_permissions.filter(codename="stop_task"))
+    olga.user_permissions.remove(*olga.user_permissions.filter(codename__in=["stop_task", "pause_task"]))
     client = browser(olga)
     page = text_of(client.get(f"/tasks/{run.task_id}/"))
     assert "You may watch this task, and not stop it." in page

@@ -73,6 +73,7 @@ if os.environ.get("HTTPS"):
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 
 AGENTSTOP_TAKES_INPUT = True  # the demo's agent does
+AGENTSTOP_RUNNER = "website.demo.queue.start"  # what New run on a task's page starts an agent with
 
 # The demo's provider, where one runs. Real ones stand beside it.
 SANDBOX_ADDRESS = os.environ.get("SANDBOX_ADDRESS", "")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio
 async def test_a_new_page_gets_a_snapshot(open_socket: Open, run: Run, anns_session: str) -> None:
     socket = await open_socket(run.task_id, anns_session)
     prefix = f"agentstop-task-{run.task_id}"
-    parts = ("state", "line", "questions", "inputs", "operations")
+    parts = ("state", "line", "questions", "inputs", "family", "operations")
     assert ids(await socket.frame()) == [f"{prefix}-{part}" for part in parts]
 
 
@@ -113,8 +113,9 @@ async def test_a_page_that_comes_back_is_told_nothing_it_has_announced(
 async def test_readers_with_and_without_the_right_to_stop_get_their_own_picture(
     open_socket: Open, run: Run, anns_session: str, olga: User
 ) -> None:
-    await olga.user_permissions.filter(codename="stop_task").adelete()
-    await olga.user_permissions.through.objects.filter(permission__codename="stop_task").adelete()
+    presses = ["stop_task", "pause_task"]
+    await olga.user_permissions.filter(codename__in=presses).adelete()
+    await olga.user_permissions.through.objects.filter(permission__codename__in=presses).adelete()
     owner = await open_socket(run.task_id, anns_session)
     watcher = await open_socket(run.task_id, await in_domain(session_of, olga))
     assert 'type="submit"' in await owner.frame()

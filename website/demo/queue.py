@@ -8,8 +8,10 @@ from django.db.models import Q
 
 from agentstop import database, lifecycle, permissions, runs, wake
 from agentstop.exceptions import AgentStopError
+from agentstop.models import Run as RunRow
 from agentstop.models import Task
 from agentstop.models.facts import Decided
+from agentstop.runs import Run
 from website.demo.models import Job, JobState
 
 
@@ -30,6 +32,14 @@ def enqueue_again(task: Task, by: Any, wishes: dict[str, Any]) -> Job:
         raise AlreadyRunning(f"Task {task.pk} is under way. Stop it before you start it again.")
     run = runs.begin(task, by=by)
     return _put(task, by, run.number, wishes)
+
+
+def start(run: Run) -> None:
+    """A job for a run that a person has begun: the same wishes as the last time."""
+    last = Job.objects.filter(task=run.task_id).latest("pk")
+    begun_by = RunRow.objects.get(task=run.task_id, number=run.number).begun_by
+    wishes = {name: getattr(last, name) for name in ("topic", "channel", "pace", "troubled", "troubles")}
+    _put(last.task, begun_by, run.number, wishes)
 
 
 def open_jobs(task: Task) -> bool:

@@ -1,0 +1,96 @@
+"""What a person reads about a task's family and about pausing, resuming and beginning it again, as tables."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.utils.translation import gettext_noop as _
+from django.utils.translation import ngettext_lazy
+
+from agentstop.states import TaskState
+
+
+class Why(StrEnum):
+    """Why a child goes on, or does not."""
+
+    QUEUED = "queued"
+    WORKS = "works"
+    DETACHED = "detached"
+    HELD = "held"
+    LEFT = "left"
+    PAUSED = "paused"
+    STOPPED_WITH = "stopped_with"
+    LEFT_BEHIND = "left_behind"
+    PRESSED = "pressed"
+    STOPPED_ELSEWHERE = "stopped_elsewhere"
+    BORN_STOPPED = "born_stopped"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+WHY = {
+    Why.QUEUED: _("Its agent has not started."),
+    Why.WORKS: _("It works for the run that is live."),
+    Why.DETACHED: _("It goes on by itself: it is detached, and has a Stop of its own."),
+    Why.HELD: _("It goes on, since another task needs it."),
+    Why.LEFT: _("It goes on: the run that it worked for has ended by itself."),
+    Why.PAUSED: _("It is paused: nothing is sent until it is resumed."),
+    Why.STOPPED_WITH: _("It was stopped with this task."),
+    Why.LEFT_BEHIND: _("It worked for a run that a newer one has taken over from, and was stopped with it."),
+    Why.PRESSED: _("It was stopped by itself."),
+    Why.STOPPED_ELSEWHERE: _("It was stopped with another task that it worked for."),
+    Why.BORN_STOPPED: _("It was born stopped: the run that it would work for was over."),
+    Why.FINISHED: _("It has finished."),
+    Why.FAILED: _("Its agent ended with an error."),
+}
+
+CHILDREN = {
+    TaskState.ACTIVE: ngettext_lazy("%(count)d running", "%(count)d running", "count"),
+    TaskState.PAUSED: ngettext_lazy("%(count)d paused", "%(count)d paused", "count"),
+    TaskState.STOPPED: ngettext_lazy("%(count)d stopped", "%(count)d stopped", "count"),
+    TaskState.FINISHED: ngettext_lazy("%(count)d finished", "%(count)d finished", "count"),
+}
+LIVE_RUN = _("It works for run %(run)s, which is live.")
+OVER_RUN = _("It worked for run %(run)s, which is over.")
+STOPPED_WITH_IT = ngettext_lazy(
+    "%(count)d task that worked for it was stopped with it.",
+    "%(count)d tasks that worked for it were stopped with it.",
+    "count",
+)
+
+# What the answer to a Stop says of children that go on: keyed by `why` of a GoesOn.
+GOES_ON = {
+    "detached": ngettext_lazy(
+        "%(count)d child goes on: it is detached, and has a Stop of its own.",
+        "%(count)d children go on: they are detached, and have a Stop of their own.",
+        "count",
+    ),
+    "held": ngettext_lazy(
+        "%(count)d child goes on, since another task needs it.",
+        "%(count)d children go on, since other tasks need them.",
+        "count",
+    ),
+}
+
+MORE_GO_ON = _("There are more that go on.")
+HAD_FINISHED = _("It had finished already.")
+
+# Why a button does nothing now.
+IS_STOPPED = _("it is stopped.")
+HAS_FINISHED = _("it has finished.")
+IS_PAUSED = _("it is paused already.")
+NOT_PAUSED = _("it is not paused.")
+HELD_BY_OTHERS = _("tasks that it works for are paused, and it goes on with them.")
+RESUME_FIRST = _("it is paused. Resume it first.")
+
+# What the answer to a press says where the state alone does not. It names no state: the page does.
+PAUSED_NOW = _("Pause was pressed: what had left goes on, nothing new is sent.")
+NOT_PAUSED_NOW = _("It was paused already, or is over: nothing was changed.")
+RESUMED_NOW = _("Resume was pressed.")
+STILL_HELD = _("Resume was pressed. A task that it works for is paused too: it goes on with that one.")
+NOT_RESUMED_NOW = _("It was not paused by itself: nothing was changed.")
+BEGUN_NOW = _("A new run has begun.")
+NEWER_BEGUN = _("A newer run has begun since this page was drawn: no other was begun.")
+NOT_BEGUN_PAUSED = _("It is paused: resume it before a new run is begun.")
+NOT_STARTED = _("A new run has begun, and its agent could not be started: the run has failed.")
+NO_RUNNER = _("This site does not say how agents are started: no run was begun.")
