@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from agentstop import bodies, database, permissions, question_facts, wake
+from agentstop import bodies, database, permissions, question_facts, telling, wake
 from agentstop.exceptions import NotOpen, TaskNotFound
 from agentstop.models import Decision, Question, Task
 from agentstop.models.facts import Decided, Effect
@@ -100,7 +100,7 @@ def _store(question: Question, verb: Decided, by: Any, answer: str, reason: str)
         task, now = _locked(question), database.now()
         (asked,) = question_facts.read(Question.objects.filter(pk=question.pk), now)
         why = _why_not(task, asked)
-        Decision.objects.using(database.alias()).create(
+        reply = Decision.objects.using(database.alias()).create(
             task=task,
             question=question,
             run=question.run,
@@ -111,6 +111,8 @@ def _store(question: Question, verb: Decided, by: Any, answer: str, reason: str)
             detail={name: value for name, value in (("answer", answer), ("why", why)) if value},
             at=now,
         )
+        if not why:
+            telling.of_reply(question, reply)
     return _refused(asked, why) if why else None
 
 

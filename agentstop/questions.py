@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, Required, TypedDict, Unpack
 
-from agentstop import bodies, database, liveness, question_facts, waiting, wake
+from agentstop import bodies, database, liveness, question_facts, telling, waiting, wake
 from agentstop.exceptions import Declined, Expired, KeyReused, Refused, TaskNotFound, Unanswered
 from agentstop.models import Question, Task
 from agentstop.question_facts import Asked
@@ -196,7 +196,9 @@ def _put(wish: Wish) -> tuple[Question | Refused, bool]:
         now = database.now()
         until = now + timedelta(seconds=wish.within) if wish.within is not None else None
         named = {"task": task, "run": wish.run, "key": wish.key, "operation_id": wish.operation}
-        return questions.create(**named, **wish.words, cut=wish.cut, asked_at=now, until=until), True
+        asked = questions.create(**named, **wish.words, cut=wish.cut, asked_at=now, until=until)
+        telling.of_question(asked)
+        return asked, True
 
 
 def _same(found: Question, wish: Wish) -> Question | Refused:

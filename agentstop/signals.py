@@ -59,6 +59,19 @@ unknown that was settled after a stop is `before == "unknown" and stopped_at`. `
 settled is contradicted. `at`: when.
 """
 
+question_asked = Signal()
+"""A run waits for a person: tell them. Sender: `models.Question`.
+
+`task`, `run`, `question`: ids; `kind`: "approve" or "answer"; `text`; `until`: when it expires, or None; `at`: when.
+"""
+
+question_answered = Signal()
+"""The answer or decline that counts was saved. Sender: `models.Question`.
+
+`task`, `run`, `question`: ids; `declined`: whether it was; `by`: the user; `at`: when. What they said is in the
+decision.
+"""
+
 decision_denied = Signal()
 """A user has tried what they may not. Sender: `models.Decision`.
 

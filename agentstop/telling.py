@@ -10,7 +10,8 @@ from django.db import transaction
 from django.dispatch import Signal
 
 from agentstop import database, signals
-from agentstop.models import Decision, Operation, Run, Task
+from agentstop.models import Decision, Operation, Question, Run, Task
+from agentstop.models.facts import Decided
 from agentstop.states import FINAL_STATES, OperationState
 
 SETTLED = FINAL_STATES | {OperationState.NOT_SENT}
@@ -35,6 +36,22 @@ def of_tasks(signal: Signal, task_ids: tuple[int, ...], decision: Decision) -> N
 
 def of_run(signal: Signal, task_id: int, run: int, at: datetime, **facts: Any) -> None:
     _with_commit(signal, Run, task=task_id, run=run, at=at, **facts)
+
+
+def of_question(question: Question) -> None:
+    """A run has asked a person."""
+    told = {"kind": str(question.kind), "text": question.text, "until": question.until, "at": question.asked_at}
+    _about_question(signals.question_asked, question, **told)
+
+
+def of_reply(question: Question, reply: Decision) -> None:
+    """A person's word about a question counts."""
+    declined = reply.verb == Decided.DECLINE
+    _about_question(signals.question_answered, question, declined=declined, by=reply.by, at=reply.at)
+
+
+def _about_question(signal: Signal, question: Question, **facts: Any) -> None:
+    _with_commit(signal, Question, task=question.task_id, run=question.run, question=question.pk, **facts)
 
 
 def of_denial(decision: Decision) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,12 +13,14 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agentstop import lifecycle, reconcile, wake
+from agentstop.answers import answer, decline
 from agentstop.exceptions import Stopped, Superseded
-from agentstop.models import Operation, Task
+from agentstop.models import Operation, Question, Task
 from agentstop.runs import Run
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.conftest import HANG_GUARD, InThread
+from tests.counted import eventually
 from website.demo import agent, queue
 from website.demo.agents import Agents, run_for
 from website.demo.models import Job, JobState
@@ -154,3 +157,19 @@ def wait_until_over(job: Job) -> None:
         woken.wait(0.2)
         woken.clear()
     forget()
+
+
+@pytest.mark.parametrize(("press", "told"), [(answer, 1), (decline, 0)])
+def test_an_agent_that_asks_tells_the_channel_only_after_a_yes(
+    ann: User, sandbox: SandboxClient, in_thread: InThread, press: Callable[..., None], told: int
+) -> None:
+    job = queue.enqueue(ann, {**WISHES, "asks": True})
+    run = run_for(job)
+    working = in_thread(agent.work, job, run)
+    eventually(Question.objects.count, 1)
+    assert Operation.objects.get(action="notify.post").attempts == 0
+    press(Question.objects.get(), by=ann)
+    working.result(HANG_GUARD)
+    assert len([effect for effect in sandbox.ledger()["effects"] if effect["kind"].startswith("notif")]) == told
+    assert Task.objects.get(pk=job.task_id).state == "finished"
+    assert Job.objects.get(pk=job.pk).outcomes["notify"] == ("accepted" if told else "declined")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from agentstop import settle
-from agentstop.exceptions import Frozen, InFlight, OutcomeUnknown
+from agentstop.exceptions import Declined, Frozen, InFlight, OutcomeUnknown
 from agentstop.models import Operation
 from agentstop.runs import Run
 from website.demo import queue
 from website.demo.models import Job
-from website.demo.steps import IDENTIFY, Effect
+from website.demo.steps import IDENTIFY, Effect, Step
 
 CONNECTOR = "sandbox"
 HEARTBEAT = 1.0  # seconds between two signs of life while it thinks
@@ -36,8 +36,16 @@ def work(job: Job, run: Run) -> None:
             think(run, job.pace)
             if result is not None:
                 effect.args["link"] = result["link"]
-            result = carry_out(job, run, effect)
+            try:
+                result = carry_out(job, run, effect, approve=question(job, effect))
+            except Declined:  # the other steps do not need it
+                queue.heard(job, effect.kind, "declined")
             follow_up(job, run)
+
+
+def question(job: Job, effect: Effect) -> str:
+    """What a person is asked before this step; empty where nobody is."""
+    return f"May I tell {job.channel} that the report is ready?" if job.asks and effect.step is Step.NOTIFY else ""
 
 
 def follow_up(job: Job, run: Run) -> None:
@@ -56,15 +64,18 @@ def think(run: Run, seconds: float) -> None:
         run.check()
 
 
-def carry_out(job: Job, run: Run, effect: Effect) -> Any:
+def carry_out(job: Job, run: Run, effect: Effect, *, approve: str = "") -> Any:
     """The result of one step. Where its outcome is not known, wait until it is: never send it a second time blindly.
 
+    `approve`: what a person is asked before; nothing is sent until they say yes.
     Where an operator holds it, ask again until it is lifted; a job of a queue would be put back until then.
     """
     while True:
         run.check()
         try:
-            outcome = run.call(effect.action, effect.args, key=effect.key, connector=CONNECTOR, identify=IDENTIFY)
+            outcome = run.call(
+                effect.action, effect.args, key=effect.key, connector=CONNECTOR, identify=IDENTIFY, approve=approve
+            )
         except (Frozen, InFlight, OutcomeUnknown):
             run.stop_signal.wait(PATIENCE)
             continue

@@ -22,6 +22,7 @@ class StartForm(forms.Form):
         initial=3,
         help_text="Time for you to press Stop.",
     )
+    asks = forms.BooleanField(label="Ask me before the channel is told", required=False)
     troubled = forms.ChoiceField(
         label="At which step?",
         choices=Step.choices,
@@ -47,5 +48,5 @@ class StartForm(forms.Form):
 
 def again(job: Job) -> StartForm:
     """The form to start a task again, filled in with what was asked last."""
-    names = ("topic", "channel", "pace", "troubled", "troubles")
+    names = ("topic", "channel", "pace", "asks", "troubled", "troubles")
     return StartForm(initial={name: getattr(job, name) for name in names})

@@ -31,6 +31,7 @@ class Job(models.Model):
     topic = models.CharField(max_length=100)
     channel = models.CharField(max_length=60)
     pace = models.FloatField()  # seconds that the agent thinks before each step
+    asks = models.BooleanField(default=False)  # a person, before the channel is told
     troubled = models.CharField(max_length=20, choices=Step.choices)  # the step at which the provider misbehaves
     troubles = models.JSONField(default=list, blank=True)
     state = models.CharField(max_length=20, choices=JobState.choices, default=JobState.QUEUED)

@@ -23,6 +23,7 @@ class Migration(migrations.Migration):
                 ('topic', models.CharField(max_length=100)),
                 ('channel', models.CharField(max_length=60)),
                 ('pace', models.FloatField()),
+                ('asks', models.BooleanField(default=False)),
                 ('troubled', models.CharField(choices=[('report', 'Create the report'), ('upload', 'Upload the file'), ('notify', 'Notify the channel')], max_length=20)),
                 ('troubles', models.JSONField(blank=True, default=list)),
                 ('state', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('over', 'Over')], default='queued', max_length=20)),
