@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Max
+from django.db.models import BigIntegerField, Count, F, Max, OuterRef, Subquery
 from django.db.models.functions import Left
 
 from agentstop import connectors, database, family_account, frozen, input_account, question_facts, silence
@@ -47,6 +47,14 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """How far a provider says that it is, from 0 to 1, and when that was heard."""
+
+    fraction: float
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """One operation with what its facts say now."""
 
@@ -57,6 +65,7 @@ class Known:
     refusal: str  # `reason` of the gate's last refusal
     result: Result | None
     settled: Word | None
+    share: Share | None  # of what was sent last
 
     @property
     def in_lease(self) -> bool:
@@ -162,13 +171,15 @@ def _account(
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
     facts, refusals, results, settled = facts_of(rows), _refusals(rows), _results(rows), _settled(rows)
+    shares = _shares(rows)
     capabilities: dict[tuple[str, str], Capability] = {}
     for row in rows:
         what = (row.connector, row.action)
         capability = capabilities.setdefault(what, connectors.capability(*what))
         folded = _bring_up(row, facts[row.pk], now)
         refusal, result = refusals.get(row.pk, ""), results.get(row.pk)
-        yield Known(row, facts[row.pk], folded, capability, refusal, result, settled.get(row.pk))
+        share = _of_the_last_attempt(shares.get(row.pk), facts[row.pk])
+        yield Known(row, facts[row.pk], folded, capability, refusal, result, settled.get(row.pk), share)
 
 
 def _bring_up(row: Operation, facts: OperationFacts, now: datetime) -> Folded:
@@ -199,6 +210,36 @@ def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
     words = Receipt.objects.using(database.alias()).filter(operation__in=rows, source=Source.PERSON)
     heads = words.filter(claim__in=FINAL_CLAIMS).select_related("by").defer("body").annotate(head=Left("body", HEAD))
     return {word.operation_id: Word(word, word.head) for word in heads.order_by("seen_at", "pk")}
+
+
+def _shares(rows: Sequence[Operation]) -> Mapping[int, Share]:
+    """What was heard last of how far each of them is; one receipt of each is read, since there may be thousands."""
+    using = database.alias()
+    words = Receipt.objects.using(using).filter(operation=OuterRef("pk"), claim=Claim.PROGRESS)
+    last = words.order_by("-seen_at", "-pk").values("pk")[:1]
+    asked = (
+        Operation.objects.using(using)
+        .filter(pk__in=[row.pk for row in rows])
+        .annotate(last=Subquery(last))
+        .values("last")
+    )
+    found = Receipt.objects.using(using).filter(pk__in=asked).annotate(head=Left("body", 40))
+    told = ((pk, _share(head), at) for pk, head, at in found.values_list("operation_id", "head", "seen_at"))
+    return {pk: Share(share, at) for pk, share, at in told if share is not None}
+
+
+def _share(body: str) -> float | None:
+    try:
+        found = float(body)
+    except ValueError:
+        return None
+    return found if 0 <= found <= 1 else None
+
+
+def _of_the_last_attempt(share: Share | None, facts: OperationFacts) -> Share | None:
+    """How far an earlier attempt was says nothing of a later one."""
+    passed = max((attempt.passed_at for attempt in facts.attempts), default=None)
+    return share if share is not None and (passed is None or share.at >= passed) else None
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:

@@ -16,8 +16,9 @@ from agentstop import captions, closing, database, permissions, report, sentence
 from agentstop.histories import DecisionFact, fold_each
 from agentstop.models import Attempt, Decision, Receipt, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.operation_report import OperationReport
 from agentstop.remedies import name_of
-from agentstop.report import OperationReport, TaskReport
+from agentstop.report import TaskReport
 from agentstop.states import (
     FINAL_CLAIMS,
     FINAL_STATES,

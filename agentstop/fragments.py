@@ -10,7 +10,8 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
-from agentstop.report import OperationReport, TaskReport
+from agentstop.operation_report import OperationReport
+from agentstop.report import TaskReport
 from agentstop.role import Role
 
 PARTS = ("state", "line", "questions", "alert", "inputs", "family")

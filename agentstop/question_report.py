@@ -10,12 +10,12 @@ from django.utils.translation import gettext
 
 from agentstop import question_sentences as sentences
 from agentstop.account import Account
+from agentstop.agent_wording import AgentLine
 from agentstop.question_facts import Asked
 from agentstop.question_states import Kind, QuestionState
 from agentstop.remedies import name_of
 from agentstop.sentences import A_PERSON, Tone
 from agentstop.states import RunState
-from agentstop.wording import AgentLine
 
 
 @dataclass(frozen=True, slots=True)

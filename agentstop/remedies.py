@@ -14,6 +14,7 @@ from agentstop import sentences
 from agentstop.account import Known, Result
 from agentstop.compensate import UNDER_WAY
 from agentstop.evidence import PROVIDERS_WORD
+from agentstop.manifold import UNDONE_ONE_OF_SEVERAL
 from agentstop.providers.base import Compensation, Extent
 from agentstop.sentences import Tone
 from agentstop.settlement import SETTLED_BY_HAND
@@ -101,7 +102,7 @@ def read_undoing(known: Known, undoings: Sequence[Known]) -> Undoing | None:
     if last.folded.state is OperationState.SUCCEEDED and way is not None and way.extent is Extent.PARTIAL:
         text, tone = sentences.UNDONE_IN_PART, Tone.NOTICE
     if last.folded.state is OperationState.SUCCEEDED and known.folded.doubled:
-        text, tone = sentences.UNDONE_ONE_OF_SEVERAL, Tone.NOTICE
+        text, tone = UNDONE_ONE_OF_SEVERAL, Tone.NOTICE
     answer = said(last.result) if last.folded.state is OperationState.FAILED else ""
     return Undoing(named(last), gettext(text), tone, answer)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.utils.translation import gettext
 
 from agentstop import (
     account,
+    agent_wording,
     controls,
     family_report,
     freeze_report,
@@ -26,51 +25,20 @@ from agentstop import (
     wording,
 )
 from agentstop import question_sentences as about_questions
-from agentstop.account import Account, Known, Result
-from agentstop.bodies import Form
+from agentstop.account import Account, Known
+from agentstop.agent_wording import AgentLine
 from agentstop.controls import Controls
 from agentstop.exceptions import TaskNotFound
 from agentstop.family_report import FamilyReport
 from agentstop.frozen_words import HeldTold
 from agentstop.input_report import InputsReport
-from agentstop.manifold import JobLine, read_jobs
 from agentstop.models import Task
-from agentstop.providers.base import Compensation
+from agentstop.operation_report import OPEN, OperationReport, read_operation
 from agentstop.question_report import QuestionReport
-from agentstop.remedies import Named, Settling, Undoing, name_of
+from agentstop.remedies import name_of
 from agentstop.role import Role
 from agentstop.sentences import Label
-from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
-from agentstop.wording import AgentLine, Reading, Situation
-
-OPEN = frozenset({OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN})
-
-
-@dataclass(frozen=True, slots=True)
-class OperationReport:
-    """What is told of one operation."""
-
-    id: int
-    key: str
-    incarnation: int
-    connector: str
-    action: str
-    summary: str
-    ref: str
-    state: OperationState
-    is_open: bool  # it may still have its effect
-    cancellation: Cancellation
-    reading: Reading
-    doubled: bool  # it was perhaps done more than once
-    jobs: tuple[JobLine, ...]  # where it has come back with several references: what is known of each
-    link: str  # the http(s) address of what was made; empty where none is known
-    answer: str  # the beginning of what the provider said when it failed
-    can_look_up: bool  # asking the provider now can tell more
-    way_to_undo: Compensation | None  # None: it cannot be undone now
-    undoing: Undoing | None  # what undoing it came to
-    undoes: Named | None  # the operation that this one undoes
-    can_settle: bool  # no evidence has settled it
-    settling: Settling | None  # who settled it by hand
+from agentstop.states import Cancellation, RunState, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +110,13 @@ def tell(found: Account) -> TaskReport:
     undoings = remedies.undoings_of(found.operations)
     rows: dict[int | None, Known] = {known.row.pk: known for known in found.operations}
     operations = tuple(
-        _operation(known, task, undoings.get(known.row.pk, ()), rows.get(known.row.compensates_id))
+        read_operation(known, task, undoings.get(known.row.pk, ()), rows.get(known.row.compensates_id))
         for known in found.operations
     )
     held = tuple(map(freeze_report.tell, found.freezes))
     questions = tuple(question_report.tell(asked) for asked in reversed(found.questions))
-    counts = Counter(operation.reading.label for operation in operations)
+    counts = Counter(operation.reading.label for operation in operations if operation.undoes is None)
+    undone = Counter(operation.reading.label for operation in operations if operation.undoes is not None)
     return TaskReport(
         id=task.pk,
         title=task.title,
@@ -160,7 +129,13 @@ def tell(found: Account) -> TaskReport:
         stop=_stop(task),
         held=held,
         agent=question_report.read_agent(_agent(found), found),
-        summary=wording.summarise(state, counts, *(each.text for each in held), *question_report.summarise(questions)),
+        summary=wording.summarise(
+            state,
+            counts,
+            *(each.text for each in held),
+            *question_report.summarise(questions),
+            undoings=wording.count(undone),
+        ),
         failures=_failures(operations),
         operations=tuple(_awaited(operation, questions) for operation in operations),
         inputs=input_report.tell(found),
@@ -196,12 +171,12 @@ def _dispatch(task: Task) -> str:
         return ""
     last = decision.detail.get("last_dispatch_at")
     pressed_at = datetime.fromisoformat(decision.detail["pressed_at"])
-    return wording.read_press(pressed_at, datetime.fromisoformat(last) if last else None)
+    return agent_wording.read_press(pressed_at, datetime.fromisoformat(last) if last else None)
 
 
 def _agent(found: Account) -> AgentLine:
     run = found.run
-    return wording.read_agent(
+    return agent_wording.read_agent(
         RunState(run.state) if run is not None else None,
         TaskState(found.task.state),
         stopped_at=found.task.stopped_at,
@@ -225,77 +200,3 @@ def _failures(operations: tuple[OperationReport, ...]) -> str:
         return ""
     named = ", ".join(dict.fromkeys(failed))
     return gettext(sentences.FAILED_OPERATIONS) % {"operations": named[:200]}
-
-
-def _operation(known: Known, task: Task, undoings: Sequence[Known], undone: Known | None) -> OperationReport:
-    row, folded = known.row, known.folded
-    situation = Situation(
-        state=folded.state,
-        task=TaskState(task.state),
-        cancellation=folded.cancellation,
-        in_lease=known.in_lease,
-        stopped_at=task.stopped_at or known.facts.cancel.asked_at,
-        since=row.state_since,
-        decided_by=folded.decided_by,
-        contradictory=folded.contradictory,
-        doubled=folded.doubled,
-        refusal=known.refusal,
-        has_ref=bool(row.ref),
-        capability=known.capability,
-    )
-    reading, undoing = wording.read(situation), remedies.read_undoing(known, undoings)
-    if undoing is not None and folded.state is OperationState.SUCCEEDED:
-        reading = replace(reading, next_step="")  # what can be done next is said of the undoing
-    return OperationReport(
-        id=row.pk,
-        key=row.key,
-        incarnation=row.incarnation,
-        connector=row.connector,
-        action=row.action,
-        summary=row.summary,
-        ref=row.ref,
-        state=folded.state,
-        is_open=folded.state in OPEN or folded.another_open,
-        cancellation=folded.cancellation,
-        reading=reading,
-        doubled=folded.doubled,
-        jobs=read_jobs(folded),
-        link=_link(known.result, row.ref) if folded.state is OperationState.SUCCEEDED else "",
-        answer=remedies.said(known.result) if folded.state is OperationState.FAILED else "",
-        can_look_up=situation.can_look_up and not remedies.is_told_by_evidence(known),
-        way_to_undo=remedies.way_to_undo(known, undoings),
-        undoing=undoing,
-        undoes=remedies.named(undone) if undone is not None else None,
-        can_settle=remedies.can_be_settled(known),
-        settling=remedies.read_settling(known),
-    )
-
-
-def _link(result: Result | None, ref: str) -> str:
-    """The first safe address in what the provider gave back: of the effect, not of the provider's interface."""
-    return next((address for address in map(_address, (*_told(result), ref)) if address), "")
-
-
-def _told(result: Result | None) -> tuple[Any, ...]:
-    if result is None or result.claim is not Claim.SUCCEEDED or not result.whole:
-        return ()
-    if result.form is not Form.JSON:
-        return (result.head.strip(),)
-    try:
-        value = json.loads(result.head)
-    except (ValueError, RecursionError):
-        return ()
-    if isinstance(value, dict):
-        return tuple(value.get(name) for name in ("url", "href", "link"))
-    return (value,)
-
-
-def _address(text: Any) -> str:
-    """The text where it is an http(s) address and nothing else: a link must not run code or hide where it leads."""
-    if not isinstance(text, str) or len(text) > 1000 or not text.isascii() or not text.isprintable() or " " in text:
-        return ""
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return ""
-    return text if parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc else ""

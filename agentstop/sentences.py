@@ -90,6 +90,8 @@ TASK_NAMES = {
     TaskState.STOPPED: _("stopped"),
     TaskState.FINISHED: _("finished"),
 }
+UNDOING_COUNTED = _("undoing: %(counts)s")
+PROGRESS = _("The provider last said that it was %(percent)s %% done.")
 FAILED_OPERATIONS = _("Failed: %(operations)s.")
 
 # How fast a stop took hold: the last dispatch beside the press, by the database's clock.
@@ -171,16 +173,6 @@ CONTRADICTORY = _("The provider's own words about it exclude each other.")
 FORGOTTEN = _("The provider was heard about it before; asked since, it has nothing of it.")
 SIGN_TOO_OLD = _("The last sign of life is too long ago.")
 DOUBLED = _("Different references came back for one key: it was perhaps done twice.")
-
-# Where it was perhaps done twice: what is known of each job, by its reference and its final word.
-JOBS: dict[Claim | None, str] = {
-    None: _("It may have its effect still, or have had it."),
-    Claim.SUCCEEDED: _("It was done."),
-    Claim.FAILED: _("It failed."),
-    Claim.CANCELLED: _("It was cancelled."),
-}
-UNDONE_ONE_OF_SEVERAL = _("One effect of it was undone; it was perhaps done more than once.")
-UNDOES_ONE_OF_SEVERAL = _("It was perhaps done more than once: only what is named here is undone.")
 
 # What is known about the moment of something completed before cancellation.
 ANSWERED_BEFORE = _("That was answered before Stop was pressed.")

@@ -15,6 +15,7 @@ from agentstop import (
     family_report,
     freeze_report,
     frozen,
+    manifold,
     permissions,
     reconcile,
     report,
@@ -26,7 +27,8 @@ from agentstop.compensate import CannotCompensate
 from agentstop.exceptions import Denied, Frozen, InFlight, TaskNotFound
 from agentstop.models import Operation
 from agentstop.models.facts import Decided
-from agentstop.report import OperationReport, TaskReport
+from agentstop.operation_report import OperationReport
+from agentstop.report import TaskReport
 from agentstop.settlement import NotSettled, settle_by_hand
 from agentstop.stop import StopReport
 from agentstop.templatetags.agentstop import agentstop_clock
@@ -88,7 +90,7 @@ def undo(request: HttpRequest, operation: int) -> HttpResponse:
         "consequences": way.consequences or gettext(sentences.NO_CONSEQUENCES),
         "extent": gettext(sentences.EXTENTS[way.extent]),
         "stays": gettext(sentences.STAYS_DONE),
-        "several": gettext(sentences.UNDOES_ONE_OF_SEVERAL) if found.doubled else "",
+        "several": gettext(manifold.UNDOES_ONE_OF_SEVERAL) if found.doubled else "",
     }
     return _ask(request, "undo", told, found, {"way": way, **texts})
 

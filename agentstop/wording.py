@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from agentstop import sentences
@@ -24,21 +23,18 @@ from agentstop.states import (
     Claim,
     OperationState,
     ReceiptFact,
-    RunState,
     Source,
     TaskState,
 )
 
 __all__ = [
-    "AgentLine",
     "Label",
     "Reading",
     "Situation",
     "Tone",
+    "count",
     "label_of",
     "read",
-    "read_agent",
-    "read_press",
     "summarise",
 ]
 
@@ -85,16 +81,6 @@ class Reading:
     provider_at: datetime | None  # the moment of the effect by the provider's own clock, to show beside the evidence
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLine:
-    """What a person reads about the agent's own process; `since` is when it halted, ended or was last heard of."""
-
-    text: str
-    tone: Tone
-    since: datetime | None
-    silent: bool = False  # its run is live, and nothing was heard of it for a while
-
-
 _SETTLED_LABELS = {
     OperationState.NOT_SENT: Label.NOT_SENT,
     OperationState.FAILED: Label.FAILED,
@@ -137,44 +123,18 @@ def read(situation: Situation) -> Reading:
     )
 
 
-def summarise(task: TaskState, counts: Mapping[Label, int], *held: str) -> str:
-    """The one line for the whole task: whether anything new will be sent, and how many operations are what."""
-    named = [str(sentences.COUNTS[label] % {"count": counts[label]}) for label in Label if counts.get(label)]
-    return _text([sentences.TASKS[task], *held]) + " " + (" · ".join(named) or gettext(sentences.NO_OPERATIONS))
+def summarise(task: TaskState, counts: Mapping[Label, int], *held: str, undoings: str = "") -> str:
+    """The one line for the whole task: whether anything new will be sent, and how many operations are what.
+
+    Undoing is an operation of its own, asked for by a person: those are counted apart.
+    """
+    line = _text([sentences.TASKS[task], *held]) + " " + (count(counts) or gettext(sentences.NO_OPERATIONS))
+    return f"{line} · {gettext(sentences.UNDOING_COUNTED) % {'counts': undoings}}" if undoings else line
 
 
-def read_press(pressed_at: datetime, last_dispatch_at: datetime | None) -> str:
-    """How long after a press the last operation was let go, or how long before it."""
-    if last_dispatch_at is None:
-        return gettext(sentences.NEVER_DISPATCHED)
-    seconds = (last_dispatch_at - pressed_at).total_seconds()
-    text = sentences.DISPATCHED_AFTER if seconds > 0 else sentences.DISPATCHED_BEFORE
-    return gettext(text) % {"seconds": number_format(abs(seconds), decimal_pos=3 if abs(seconds) < 10 else 0)}
-
-
-def read_agent(
-    run: RunState | None,
-    task: TaskState,
-    *,
-    stopped_at: datetime | None = None,
-    halted_at: datetime | None = None,
-    heard_at: datetime | None = None,
-    silent: bool = False,
-) -> AgentLine:
-    """What is known of the agent's own process: it says itself that it halted, or has not been heard of since."""
-    if run is None:
-        return AgentLine(gettext(sentences.NO_AGENT), Tone.QUIET, None)
-    if run in sentences.AGENT_ENDED:
-        text, tone = sentences.AGENT_ENDED[run]
-        return AgentLine(gettext(text), tone, halted_at or heard_at)
-    if halted_at is not None:
-        return AgentLine(gettext(sentences.AGENT_HALTED), Tone.GOOD, halted_at)
-    if run is RunState.LIVE and task is not TaskState.STOPPED:
-        text, tone = (sentences.AGENT_SILENT, Tone.UNSURE) if silent else (sentences.AGENT_RUNNING, Tone.BUSY)
-        return AgentLine(gettext(text), tone, heard_at, silent)
-    if heard_at is not None and stopped_at is not None and heard_at > stopped_at and not silent:
-        return AgentLine(gettext(sentences.AGENT_STILL_RUNNING), Tone.NOTICE, heard_at)
-    return AgentLine(gettext(sentences.AGENT_NOT_HEARD_OF), Tone.UNSURE, heard_at)
+def count(counts: Mapping[Label, int]) -> str:
+    """How many operations are what; empty where there are none."""
+    return " · ".join(str(sentences.COUNTS[label] % {"count": counts[label]}) for label in Label if counts.get(label))
 
 
 def _text(parts: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentstop import account, report
 from agentstop.models import Call, Operation, Receipt, Task
-from agentstop.report import OperationReport
+from agentstop.operation_report import OperationReport
 from agentstop.runs import Run
 from agentstop.states import Cancellation, OperationState
 from agentstop.wording import Label, Reading

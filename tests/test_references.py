@@ -17,7 +17,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agentstop import folding, reconcile, sentences
+from agentstop import folding, manifold, reconcile, sentences
 from agentstop.compensate import compensate
 from agentstop.models import Attempt, Operation, Receipt
 from agentstop.providers.base import Cancel, Capability, Compensation, LookUp
@@ -196,8 +196,8 @@ def test_a_stop_after_one_has_succeeded_names_it_as_open_and_cancels_the_other(t
     seen = twice.seen
     assert (seen.label, seen.cancellation) == (Label.COMPLETED_BEFORE, Cancellation.MOOT)
     assert [(line.ref, line.text) for line in seen.told.jobs] == [
-        (twice.second, sentences.JOBS[Claim.SUCCEEDED]),
-        (twice.first, sentences.JOBS[Claim.CANCELLED]),
+        (twice.second, manifold.JOBS[Claim.SUCCEEDED]),
+        (twice.first, manifold.JOBS[Claim.CANCELLED]),
     ]
 
 
@@ -210,8 +210,8 @@ def test_the_page_says_of_each_job_what_is_known_of_it(twice: Twice, ann: User, 
     page = client.get(f"/tasks/{twice.run.task_id}/").content.decode()
     assert sentences.DOUBLED in page
     asked = sentences.CANCELLATIONS[Cancellation.REQUESTED]
-    assert f'<code dir="ltr">{twice.second}</code> {sentences.JOBS[Claim.SUCCEEDED]}' in page
-    assert f'<code dir="ltr">{twice.first}</code> {sentences.JOBS[None]} {asked}' in page
+    assert f'<code dir="ltr">{twice.second}</code> {manifold.JOBS[Claim.SUCCEEDED]}' in page
+    assert f'<code dir="ltr">{twice.first}</code> {manifold.JOBS[None]} {asked}' in page
 
 
 @pytest.mark.parametrize("done", ["first", "second"])
@@ -227,7 +227,7 @@ def test_what_is_undone_is_the_job_that_was_done(twice: Twice, ann: User, done: 
     effects = {effect["ref"]: effect["undone_at"] for effect in twice.provider.ledger(task="k")["effects"]}
     assert [ref for ref, undone_at in effects.items() if undone_at] == [made]
     told = twice.seen.told.undoing
-    assert told is not None and told.text == sentences.UNDONE_ONE_OF_SEVERAL
+    assert told is not None and told.text == manifold.UNDONE_ONE_OF_SEVERAL
 
 
 def test_whoever_undoes_it_is_told_that_it_was_perhaps_done_more_than_once(
@@ -238,7 +238,7 @@ def test_whoever_undoes_it_is_told_that_it_was_perhaps_done_more_than_once(
     twice.work()
     client.force_login(ann)
     page = client.get(f"/operations/{twice.handle.id}/undo/").content.decode()
-    assert sentences.UNDOES_ONE_OF_SEVERAL in page and twice.second in page
+    assert manifold.UNDOES_ONE_OF_SEVERAL in page and twice.second in page
 
 
 def test_a_lost_attempt_is_not_closed_by_what_a_look_up_says_of_an_earlier_one(twice: Twice, ann: User) -> None:

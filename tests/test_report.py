@@ -14,7 +14,8 @@ from django.utils import timezone
 from agentstop import account, facts, lifecycle, remedies, report
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation, Receipt, Run, Task
-from agentstop.report import OperationReport, TaskReport
+from agentstop.operation_report import OperationReport
+from agentstop.report import TaskReport
 from agentstop.runs import begin
 from agentstop.sentences import Label
 from agentstop.states import Claim, OperationState, Source, TaskState

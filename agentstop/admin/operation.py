@@ -9,14 +9,15 @@ from django.contrib import admin, messages
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path
-from django.utils.safestring import SafeString
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import conf, follow_up, reconcile
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic, short
 from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
-from agentstop.admin.reading import reads_as
+from agentstop.admin.reading import reads_as, told
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation
 
@@ -49,6 +50,14 @@ class OperationAdmin(ReadOnlyAdmin):
         "compensates",
         "summary",
         "reads_as",
+        "evidence",
+        "cancelling",
+        "limit",
+        "next_step",
+        "progress",
+        "jobs",
+        "settled",
+        "undoing",
         "state",
         moment("state_since"),
         "cancellation",
@@ -77,6 +86,42 @@ class OperationAdmin(ReadOnlyAdmin):
     @admin.display(description=_("reads as"))
     def reads_as(self, operation: Operation) -> str:
         return reads_as(operation)
+
+    @admin.display(description=_("evidence"))
+    def evidence(self, operation: Operation) -> str:
+        return told(operation).reading.evidence or "-"
+
+    @admin.display(description=_("cancelling"))
+    def cancelling(self, operation: Operation) -> str:
+        return told(operation).reading.cancellation or "-"
+
+    @admin.display(description=_("limit"))
+    def limit(self, operation: Operation) -> str:
+        return told(operation).reading.limit or "-"
+
+    @admin.display(description=_("what can be done"))
+    def next_step(self, operation: Operation) -> str:
+        return told(operation).reading.next_step or "-"
+
+    @admin.display(description=_("progress"))
+    def progress(self, operation: Operation) -> str:
+        progress = told(operation).progress
+        return progress.text if progress is not None else "-"
+
+    @admin.display(description=_("jobs"))
+    def jobs(self, operation: Operation) -> SafeString | str:
+        lines = [(job.ref, job.text) for job in told(operation).jobs]
+        return format_html_join(mark_safe("<br>"), "<code>{}</code> {}", lines) or "-"
+
+    @admin.display(description=_("settled by hand"))
+    def settled(self, operation: Operation) -> str:
+        settling = told(operation).settling
+        return f"{settling.by}: {settling.outcome}. {settling.reason} {settling.since}".strip() if settling else "-"
+
+    @admin.display(description=_("undoing"))
+    def undoing(self, operation: Operation) -> str:
+        undoing = told(operation).undoing
+        return f"{undoing.text} {undoing.answer}".strip() if undoing else "-"
 
     def tools(self, request: HttpRequest, obj: Operation) -> Iterator[Tool]:
         if obj.attempts and follow_up.can_look_up(obj):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from agentstop import account, report
 from agentstop.models import Operation
+from agentstop.operation_report import OperationReport
 from agentstop.states import Cancellation, OperationState, TaskState
 from agentstop.wording import Situation, read
+
+_TOLD = "_agentstop_told"
 
 
 def reads_as(operation: Operation) -> str:
@@ -17,3 +21,13 @@ def reads_as(operation: Operation) -> str:
         in_lease=state is OperationState.SENDING,
     )
     return read(situation).name
+
+
+def told(operation: Operation) -> OperationReport:
+    """All that the task's page says of it, read once for this row: for the page of one operation."""
+    known = vars(operation).get(_TOLD)
+    if known is None:
+        [found] = account.load_all([operation.task_id])
+        known = vars(operation)[_TOLD] = next(one for one in report.tell(found).operations if one.id == operation.pk)
+    reading: OperationReport = known
+    return reading

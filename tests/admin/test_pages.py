@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
 from typing import Any
@@ -15,7 +16,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from agentstop import database
+from agentstop import account, database, report
 from agentstop.exceptions import Unanswered
 from agentstop.inputs import add
 from agentstop.models import (
@@ -292,3 +293,16 @@ def test_a_long_result_is_shown_by_its_beginning(login: Login, viewer: User, too
         assert [query["sql"] for query in seen if whole.search(query["sql"])] == []
     operation = Operation.objects.get(key="long")
     assert "x" * 400 not in page(client, Operation, "change", operation.pk)
+
+
+def test_an_operations_page_says_what_its_owner_reads(login: Login, viewer: User, running: Run, ann: User) -> None:
+    """Evidence, how far cancelling got, limits and what can be done: the same sentences in both places."""
+    stop(running.task_id, by=ann)
+    found = account.load(running.task_id)
+    assert found is not None
+    for told in report.tell(found).operations:
+        shown = html.unescape(page(login(viewer), Operation, "change", told.id))
+        reading = told.reading
+        said = [text for text in (reading.evidence, reading.cancellation, reading.limit, reading.next_step) if text]
+        assert len(said) >= 2
+        assert [text for text in said if text not in shown] == []

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from agentstop import sentences, wording
+from agentstop.agent_wording import read_agent
 from agentstop.states import RunState, TaskState
-from agentstop.wording import Label, Reading, Situation, read, read_agent, summarise
+from agentstop.wording import Label, Reading, Situation, count, read, summarise
 from tests.wording.situations import (
     AFTER,
     BEFORE,
@@ -35,6 +36,14 @@ def test_one_line_says_that_nothing_new_will_be_sent_and_counts_the_rest() -> No
     )
     assert summarise(T.STOPPED, {}) == "Stopped. Nothing new will be sent. No operations."
     assert summarise(T.ACTIVE, {Label.IN_PROGRESS: 1, Label.UNKNOWN: 0}) == "Running. 1 in progress"
+
+
+def test_undoings_are_counted_apart() -> None:
+    undoings = count({Label.COMPLETED: 1, Label.FAILED: 2})
+    assert summarise(T.STOPPED, {Label.COMPLETED_BEFORE: 3}, undoings=undoings) == (
+        "Stopped. Nothing new will be sent. 3 completed before cancellation · undoing: 2 failed · 1 completed"
+    )
+    assert count({}) == count({Label.FAILED: 0}) == ""
 
 
 @pytest.mark.parametrize(
@@ -89,8 +98,9 @@ def test_no_sentence_holds_a_time_or_ends_without_a_full_stop() -> None:
     ]
     said = [text for table in tables for text in table.values() if text]
     said += [text for name, text in vars(sentences).items() if name.isupper() and isinstance(text, str)]
+    parts = (sentences.BEING_SENT, sentences.SOMEBODY, sentences.A_PERSON, sentences.UNDOING_COUNTED)
     for text in said:
-        assert text in (sentences.BEING_SENT, sentences.SOMEBODY, sentences.A_PERSON) or text.endswith("."), text
+        assert text in parts or text.endswith("."), text
         assert "%" not in text.replace("%(operations)s", "").replace("%(seconds)s", ""), text
 
 
