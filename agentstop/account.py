@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Max, OuterRef, Subquery
+from django.db.models import BigIntegerField, Count, F, Max, OuterRef, Q, Subquery
 from django.db.models.functions import Left
 
 from agentstop import connectors, database, family_account, frozen, input_account, question_facts, silence
@@ -170,8 +170,7 @@ def _account(
 
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
-    facts, refusals, results, settled = facts_of(rows), _refusals(rows), _results(rows), _settled(rows)
-    shares = _shares(rows)
+    facts, refusals, (results, shares), settled = facts_of(rows), _refusals(rows), _heads(rows), _settled(rows)
     capabilities: dict[tuple[str, str], Capability] = {}
     for row in rows:
         what = (row.connector, row.action)
@@ -196,13 +195,26 @@ def _refusals(rows: Sequence[Operation]) -> Mapping[int, str]:
     return dict(refused.order_by("pk").values_list("operation_id", "reason"))
 
 
-def _results(rows: Sequence[Operation]) -> Mapping[int, Result]:
-    """The last word of each of them that ended; only its beginning is read, since a result may be large."""
-    ended = [Claim.SUCCEEDED, Claim.FAILED, Claim.REFUSED]
-    receipts = Receipt.objects.using(database.alias()).filter(operation__in=rows, claim__in=ended)
-    heads = receipts.annotate(head=Left("body", HEAD + 1)).order_by("seen_at", "pk")
-    found = heads.values_list("operation_id", "claim", "head", "form")
-    return {pk: Result(Claim(claim), head[:HEAD], Form(form), len(head) <= HEAD) for pk, claim, head, form in found}
+def _heads(rows: Sequence[Operation]) -> tuple[Mapping[int, Result], Mapping[int, Share]]:
+    """The last word of each of them that ended, and how far each was heard to be.
+
+    Only beginnings are read, since a result may be large; and one progress of each, since there may be thousands.
+    """
+    using = database.alias()
+    words = Receipt.objects.using(using).filter(operation=OuterRef("pk"), claim=Claim.PROGRESS)
+    last = words.order_by("-seen_at", "-pk").values("pk")[:1]
+    asked = Operation.objects.using(using).filter(pk__in=[row.pk for row in rows]).annotate(last=Subquery(last))
+    wanted = Q(claim__in=[Claim.SUCCEEDED, Claim.FAILED, Claim.REFUSED]) | Q(pk__in=asked.values("last"))
+    receipts = Receipt.objects.using(using).filter(wanted, operation__in=rows).annotate(head=Left("body", HEAD + 1))
+    results: dict[int, Result] = {}
+    shares: dict[int, Share] = {}
+    found = receipts.order_by("seen_at", "pk").values_list("operation_id", "claim", "head", "form", "seen_at")
+    for pk, claim, head, form, at in found:
+        if claim != Claim.PROGRESS:
+            results[pk] = Result(Claim(claim), head[:HEAD], Form(form), len(head) <= HEAD)
+        elif (share := _share(head)) is not None:
+            shares[pk] = Share(share, at)
+    return results, shares
 
 
 def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
@@ -210,22 +222,6 @@ def _settled(rows: Sequence[Operation]) -> Mapping[int, Word]:
     words = Receipt.objects.using(database.alias()).filter(operation__in=rows, source=Source.PERSON)
     heads = words.filter(claim__in=FINAL_CLAIMS).select_related("by").defer("body").annotate(head=Left("body", HEAD))
     return {word.operation_id: Word(word, word.head) for word in heads.order_by("seen_at", "pk")}
-
-
-def _shares(rows: Sequence[Operation]) -> Mapping[int, Share]:
-    """What was heard last of how far each of them is; one receipt of each is read, since there may be thousands."""
-    using = database.alias()
-    words = Receipt.objects.using(using).filter(operation=OuterRef("pk"), claim=Claim.PROGRESS)
-    last = words.order_by("-seen_at", "-pk").values("pk")[:1]
-    asked = (
-        Operation.objects.using(using)
-        .filter(pk__in=[row.pk for row in rows])
-        .annotate(last=Subquery(last))
-        .values("last")
-    )
-    found = Receipt.objects.using(using).filter(pk__in=asked).annotate(head=Left("body", 40))
-    told = ((pk, _share(head), at) for pk, head, at in found.values_list("operation_id", "head", "seen_at"))
-    return {pk: Share(share, at) for pk, share, at in told if share is not None}
 
 
 def _share(body: str) -> float | None:
