@@ -12,7 +12,7 @@ from django.db.models import Max, OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from agentstop import database
-from agentstop.models import Decision, Question, Run
+from agentstop.models import Decision, Question, Run, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.question_states import QuestionFacts, QuestionState, fold_question
 from agentstop.states import RunState
@@ -68,11 +68,14 @@ def told(row: Any, now: datetime) -> Asked:
     return Asked(row, reply, ended, fold_question(facts, now))
 
 
-def by_task(task_ids: Iterable[int], now: datetime) -> Mapping[int, Sequence[Asked]]:
-    """The questions of each of these tasks."""
+def by_task(tasks: Mapping[int, Task], now: datetime) -> Mapping[int, Sequence[Asked]]:
+    """The questions of each of these tasks, as old as the tasks' rows: none is closed before its task is over."""
     found: dict[int, list[Asked]] = defaultdict(list)
-    for asked in read(Question.objects.filter(task__in=list(task_ids)), now):
-        found[asked.row.task_id].append(asked)
+    rows = Question.objects.using(database.alias()).filter(task__in=list(tasks))
+    for row in with_facts(rows).order_by("pk"):
+        if tasks[row.task_id].live_run == row.run:  # where it has ended since, a newer picture will say so
+            row.ended, row.over_at = RunState.LIVE, None
+        found[row.task_id].append(told(row, now))
     return found
 
 

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agentstop import account, report
+from agentstop import account, question_facts, report
 from agentstop.answers import answer, decline
 from agentstop.exceptions import Unanswered
 from agentstop.fragments import in_list
@@ -224,3 +224,22 @@ def test_everything_about_a_question_changes_the_mark_by_which_a_sweep_finds_it(
         step()
         marks.append(account.marks([run.task_id])[run.task_id])
     assert len(set(marks)) == 4
+
+
+def test_a_stop_between_two_reads_of_a_page_closes_no_question_of_a_task_that_it_shows_as_running(
+    run: Run, ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One picture, one truth: what came in between is told by the next picture, as a whole."""
+    put(run)
+    read = question_facts.by_task
+
+    def stopped_before(*args: Any) -> Any:
+        stop(run.task_id, by=ann)
+        return read(*args)
+
+    monkeypatch.setattr(question_facts, "by_task", stopped_before)
+    told = report.load(run.task_id, ann)[0]
+    assert (told.state, [each.state for each in told.questions]) == ("active", ["pending"])
+    monkeypatch.undo()
+    told = report.load(run.task_id, ann)[0]
+    assert (told.state, [each.state for each in told.questions]) == ("stopped", ["closed"])
