@@ -189,6 +189,7 @@ def _begin_again(
 def _begin_locked(
     task: Task, by: Any, serves: Sequence[Served], tasks: Mapping[int, Task], keep: Sequence[int]
 ) -> Begun | Refused:
+    spawning.require_linkable(task, serves, tasks)
     now = database.now()
     refusal = _may_begin(task, by, serves, tasks)
     if refusal is not None:

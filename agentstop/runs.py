@@ -63,6 +63,8 @@ class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
         """The run that a token names; BadToken where it was altered, or names another task than the one expected."""
         try:
             task_id, number = signing.loads(token, salt=TOKEN_SALT)
+            if not all(type(part) is int and part > 0 for part in (task_id, number)):
+                raise ValueError("it names no run")
         except (signing.BadSignature, TypeError, ValueError) as error:
             raise BadToken("This run token was altered or is malformed. Pass the run.token of a run.") from error
         if task is not None and task != task_id:

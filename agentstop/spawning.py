@@ -134,6 +134,17 @@ def bear_stopped(child: Task, parents: Iterable[Task], now: datetime) -> Stopped
     return Stopped(f"Task {child.pk} was born stopped: no run that it would serve is live any more. End here.")
 
 
+def require_linkable(child: Task, serves: Sequence[Served], tasks: Mapping[int, Task]) -> None:
+    """Raise where a task that is there may not serve these runs: TaskNotFound, Denied or ClosesARing."""
+    for run in serves:
+        parent = tasks.get(run.task_id)
+        if parent is None:
+            raise TaskNotFound(f"There is no task {run.task_id} to serve. Nothing was linked.")
+        require_same_owner(child.owner_id, {parent.pk: parent})
+        if family.would_close_a_ring(child.pk, parent.pk):
+            raise ClosesARing(f"Task {child.pk} cannot serve task {parent.pk}, which works for it. Begin a new task.")
+
+
 @database.retried
 def serve(child_id: int, run: Served) -> None:
     """From now on the task works for this run too, and goes on as long as it is live.
@@ -145,9 +156,7 @@ def serve(child_id: int, run: Served) -> None:
         for missing in {child_id, run.task_id} - tasks.keys():
             raise TaskNotFound(f"There is no task {missing}. Nothing was linked.")
         child, parent = tasks[child_id], tasks[run.task_id]
-        require_same_owner(child.owner_id, {parent.pk: parent})
-        if family.would_close_a_ring(child_id, parent.pk):
-            raise ClosesARing(f"Task {child_id} cannot serve task {parent.pk}, which works for it. Begin a new task.")
+        require_linkable(child, [run], tasks)
         if parent.live_run != run.number or child.state == TaskState.STOPPED:
             over = f"run {run.number} of task {parent.pk}" if parent.live_run != run.number else f"task {child_id}"
             raise Stopped(f"Nothing was linked: {over} is over.")
