@@ -19,6 +19,7 @@ from agentstop import permissions
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
 from agentstop.admin.filters import SilentRuns, SilentTasks
 from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, OperationInline, RunInline
+from agentstop.admin.pausing import PausesTasks
 from agentstop.admin.questions import QuestionInline
 from agentstop.admin.stopping import StopForm, task_ids
 from agentstop.many import Choice, counts_of, stop_named, with_open
@@ -27,7 +28,7 @@ from agentstop.states import TaskState
 
 
 @admin.register(Task)
-class TaskAdmin(ReadOnlyAdmin):
+class TaskAdmin(PausesTasks):
     to_task = ()
     list_display = ("title", "owner", "state", moment("state_since"), "live_run", "open_operations")
     list_filter = ("state", SilentTasks, "detached", "created_at")
@@ -49,7 +50,7 @@ class TaskAdmin(ReadOnlyAdmin):
         moment("created_at"),
     )
     inlines = (RunInline, InputInline, OperationInline, QuestionInline, DecisionOfTaskInline)
-    actions = ("stop_tasks",)
+    actions = ("stop_tasks", "pause_tasks", "resume_tasks")
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         return ("title", "=id", f"owner__{get_user_model().USERNAME_FIELD}", "=subject_id")
@@ -65,6 +66,7 @@ class TaskAdmin(ReadOnlyAdmin):
     def tools(self, request: HttpRequest, obj: Task) -> Iterator[Tool]:
         if obj.state != TaskState.STOPPED and permissions.may(request.user, "stop_task", obj):
             yield Tool(gettext("Stop…"), f"{self.address('task_stop')}?task={obj.pk}")
+        yield from self.controls(request, obj)
         yield from _as_the_owner_reads_it(obj)
         for name, label in (
             ("run", _("Runs")),
