@@ -14,13 +14,19 @@ from pytest_django.fixtures import Settings
 
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.docs.pages import DOCS, README, Block, blocks
-from tests.docs.walk import Put, Walk, Wrong, python
+from tests.docs.walk import SANDBOX, Put, Walk, Wrong, python
 
 PAGES = [page for page in DOCS if python(page)]
 
 
 @pytest.fixture
-def walk(transactional_db: None, sandbox: SandboxClient, settings: Settings) -> Iterator[Walk]:
+def walk(
+    transactional_db: None,
+    sandbox: SandboxClient,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Walk]:
     """A reader whose settings are those of the tests, with what a page adds to them."""
 
     def put(block: Block, names: dict[str, Any]) -> None:
@@ -30,7 +36,8 @@ def walk(transactional_db: None, sandbox: SandboxClient, settings: Settings) -> 
                     setattr(settings, name, value)
 
     before = set(sys.modules)
-    yield SiteWalk(sandbox.address, put)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield SiteWalk(sandbox.address, put, tmp_path)
     for name in set(sys.modules) - before:
         if name.split(".")[0] == "mysite":
             del sys.modules[name]
@@ -45,9 +52,17 @@ def site() -> dict[str, Any]:
 class SiteWalk(Walk):
     """A reader who has a project already."""
 
-    def __init__(self, address: str, put: Put) -> None:
+    def __init__(self, address: str, put: Put, folder: Path) -> None:
         super().__init__(address, put)
+        self.folder = folder
         self.names |= site()
+
+    def module(self, block: Block) -> None:
+        """Also as a file, since a process of its own imports it from there."""
+        written = self.folder / block.title
+        written.parent.mkdir(parents=True, exist_ok=True)
+        written.write_text(block.text.replace(SANDBOX, self.address))
+        super().module(block)
 
     def project(self) -> dict[str, Any]:
         return site()
