@@ -279,6 +279,6 @@ def test_an_undoing_that_went_wrong_has_a_state_of_its_own_beside_what_it_was_to
         compensate(first.pk, by=ann)
     while work():
         pass
-    assert observed(undoing.operation).label is Label.COMPLETED_BEFORE
+    assert observed(undoing.operation).label is Label.COMPLETED  # by a person, after the stop: not before it
     assert (sandbox.standing(task="file"), observed(first.pk).label) == (0, Label.COMPLETED_BEFORE)
     assert list(differences()) == []
