@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.db.models import Q
@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 RunKey = tuple[int, int]  # task id, run number
 
 OFTEN = timedelta(seconds=5)  # a sign of life is written down so often at the most
-BATCH = 500  # tasks named in one statement
 SHORTEST = 0.1  # seconds between two beats
 BEATS = 4  # in the time of silence after which nobody is thought to be there
 
@@ -36,11 +35,11 @@ def beat(runs: Iterable[RunKey]) -> None:
     for task_id, number in sorted(runs):
         by_number[number].append(task_id)
     for number, tasks in by_number.items():
-        for start in range(0, len(tasks), BATCH):
-            _note(number, tasks[start : start + BATCH])
+        for batch in database.batches(tasks):
+            _note(number, batch)
 
 
-def _note(number: int, tasks: list[int]) -> None:
+def _note(number: int, tasks: Sequence[int]) -> None:
     now = database.now()
     runs = Run.objects.using(database.alias()).filter(task__in=tasks, number=number, halted_at__isnull=True)
     # Later than now: the clock was set back since.

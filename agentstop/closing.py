@@ -16,7 +16,6 @@ from agentstop.states import Cancellation, Claim, OperationState, RunState, Task
 OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
 MAY_GO_ON = Q(state__in=OPEN) | Q(another_open=True)  # something may still happen on the outside
 THAT_MAY_GO_ON = f"(own.state IN ({', '.join(repr(str(state)) for state in OPEN)}) OR own.another_open)"  # the same
-BATCH = 500  # rows named in one query: SQLite bounds the number of parameters
 FAMILY = "family"  # the policy by which a task is stopped because those that it worked for are
 
 
@@ -58,17 +57,16 @@ def _hold_what_waits(cause: Decision, now: datetime) -> None:
     waiting = Input.objects.using(database.alias()).filter(pk__in=descendants.of_marked(Input, "own.waits", cause))
     tasks = sorted(set(waiting.values_list("task", flat=True)))
     stops = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.STOP)
-    for start in range(0, len(tasks), BATCH):
-        found = stops.filter(task__in=tasks[start : start + BATCH])
+    for batch in database.batches(tasks):
+        found = stops.filter(task__in=batch)
         holding.hold({stop.task_id: stop for stop in found}, now)
 
 
 def cancel_open_operations(found: QuerySet[Operation], cause: Decision, now: datetime) -> None:
     """Pass the stop on: what may still be under way, as these may, is to be cancelled, where its provider can."""
     ids = list(found.using(database.alias()).order_by("pk").values_list("pk", flat=True))
-    for start in range(0, len(ids), BATCH):
-        batch = Operation.objects.filter(MAY_GO_ON, pk__in=ids[start : start + BATCH])
-        _cancel(list(database.locked(batch)), cause, now)
+    for batch in database.batches(ids):
+        _cancel(list(database.locked(Operation.objects.filter(MAY_GO_ON, pk__in=batch))), cause, now)
 
 
 def _cancel(operations: Sequence[Operation], cause: Decision, now: datetime) -> None:

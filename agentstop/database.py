@@ -6,7 +6,7 @@ import functools
 import random
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, cast
@@ -20,7 +20,9 @@ from agentstop.exceptions import GateInTransaction, UnsafeDatabase
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=models.Model)
+T = TypeVar("T")
 
+BATCH = 500  # rows named in one statement: SQLite bounds the number of parameters
 STALLED = 10_000  # milliseconds for which a transaction of ours may lie idle; it takes a few
 
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -154,6 +156,12 @@ def durable(*, limited: bool = True) -> Iterator[None]:
         if limited:
             limit_idleness()
         yield
+
+
+def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """These in their order, as many at once as one statement may name."""
+    for start in range(0, len(rows), BATCH):
+        yield rows[start : start + BATCH]
 
 
 def limit_idleness() -> None:

@@ -48,7 +48,6 @@ WHERE undo.compensates_id IN ({ids}) AND sent.verb = 'submit' AND (
   OR EXISTS (SELECT 1 FROM {receipt} AS yes WHERE yes.operation_id = undo.id
     AND yes.claim IN ('accepted', 'running', 'progress', 'succeeded') AND yes.source IN ('provider', 'read_back')))
 """
-BATCH = 500  # operations a query: SQLite bounds the number of parameters
 
 
 @dataclass
@@ -65,8 +64,8 @@ def facts_of(operations: Sequence[Operation], unsaved: Sequence[Receipt] = ()) -
     """The facts of these operations by id, together with receipts that are about to be stored."""
     ids = [operation.pk for operation in operations]
     rows: dict[int, _Rows] = defaultdict(_Rows)
-    for start in range(0, len(ids), BATCH):
-        _read(ids[start : start + BATCH], rows)
+    for batch in database.batches(ids):
+        _read(batch, rows)
     for receipt in unsaved:
         rows[receipt.operation_id].receipts.append(receipt)
     return {pk: _facts(rows[pk]) for pk in ids}

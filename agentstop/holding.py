@@ -13,8 +13,6 @@ from agentstop.exceptions import TaskNotFound
 from agentstop.input_states import Became, InputFact
 from agentstop.models import Decision, Input, InputEvent, Task
 
-BATCH = 500  # rows named in one query: SQLite bounds the number of parameters
-
 
 def hold(stops: Mapping[int, Decision], now: datetime) -> list[int]:
     """Keep everything that waits for these tasks, each by the stop of its own task; the ids of what is held now.
@@ -23,11 +21,11 @@ def hold(stops: Mapping[int, Decision], now: datetime) -> list[int]:
     """
     held: list[int] = []
     tasks = sorted(stops)
-    for start in range(0, len(tasks), BATCH):
-        rows = list(waiting(tasks[start : start + BATCH]))
+    for batch in database.batches(tasks):
+        rows = list(waiting(batch))
         InputEvent.objects.using(database.alias()).bulk_create(
             (InputEvent(input=row, became=Became.HELD, decision=stops[row.task_id], at=now) for row in rows),
-            batch_size=BATCH,
+            batch_size=database.BATCH,
         )
         set_waits(rows, waits=False)
         held += [row.pk for row in rows]
@@ -49,16 +47,16 @@ def waiting(tasks: Sequence[int]) -> QuerySet[Input]:
 
 def set_waits(rows: Iterable[Input], *, waits: bool) -> None:
     chosen = [row.pk for row in rows]
-    for start in range(0, len(chosen), BATCH):
-        Input.objects.using(database.alias()).filter(pk__in=chosen[start : start + BATCH]).update(waits=waits)
+    for batch in database.batches(chosen):
+        Input.objects.using(database.alias()).filter(pk__in=batch).update(waits=waits)
 
 
 def facts_of(inputs: Sequence[int]) -> Mapping[int, Sequence[InputFact]]:
     """The facts of these inputs by id, in order."""
     found: dict[int, list[InputFact]] = defaultdict(list)
     events = InputEvent.objects.using(database.alias()).order_by("pk")
-    for start in range(0, len(inputs), BATCH):
-        rows = events.filter(input__in=inputs[start : start + BATCH]).values_list("input", "became", "run")
+    for batch in database.batches(inputs):
+        rows = events.filter(input__in=batch).values_list("input", "became", "run")
         for pk, became, run in rows:
             found[pk].append(InputFact(Became(became), run))
     return {pk: found[pk] for pk in inputs}

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, TypedDict, Unpack, overload
 
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from agentstop import bodies, database, descendants, family, per_task, permissions, signals, telling, wake
 from agentstop.closing import FAMILY
@@ -92,10 +93,16 @@ def _about(
 
 def open_causes(task_id: int) -> QuerySet[Decision]:
     """The decisions that hold this task now: its own, and those of tasks that it works for."""
-    mine = Decision.objects.using(database.alias()).filter(task=task_id, operation__isnull=True)
-    begun = mine.filter(verb=Decided.START, effect=Effect.APPLIED).order_by("-pk").values_list("pk", flat=True).first()
-    lifted = mine.filter(verb=Decided.RESUME).exclude(cause=None).values("cause")
-    return mine.filter(verb=Decided.PAUSE, effect=Effect.APPLIED, pk__gt=begun or 0).exclude(pk__in=lifted)
+    return _open_causes([task_id])
+
+
+def _open_causes(task_ids: Sequence[int]) -> QuerySet[Decision]:
+    decisions = Decision.objects.using(database.alias()).filter(operation__isnull=True)
+    begun = decisions.filter(task=OuterRef("task"), verb=Decided.START, effect=Effect.APPLIED).order_by("-pk")
+    lifted = decisions.filter(cause=OuterRef("pk"), verb=Decided.RESUME)
+    since = Coalesce(Subquery(begun.values("pk")[:1]), 0)
+    pauses = decisions.filter(task__in=task_ids, verb=Decided.PAUSE, effect=Effect.APPLIED, pk__gt=since)
+    return pauses.exclude(Exists(lifted))
 
 
 def _checked(task: Task | int, by: Any, verb: Decided, reason: str) -> int:
@@ -175,16 +182,23 @@ def _lift(task: Task, cause: Decision, now: datetime, by: Any, policy: str, reas
     """Take a cause away from its task and from all that it held; those that nothing else holds go on."""
     through = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.PAUSE).select_related("task")
     lifted = _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, cause=cause)
-    for one in through:
-        _decided(one.task, Decided.RESUME, now, by=by, policy=FAMILY, reason=reason, cause=one)
-    freed = [one for one in [task, *(other.task for other in through)] if _is_free(one)]
+    Decision.objects.using(database.alias()).bulk_create(
+        Decision(
+            task=one.task, run=one.task.live_run, verb=Decided.RESUME, by=by, policy=FAMILY, reason=reason, cause=one,
+            at=now,
+        )
+        for one in through
+    )  # fmt: skip
+    freed = _free([task, *(one.task for one in through)])
     _set_state(freed, TaskState.ACTIVE, now)
     telling.of_tasks(signals.tasks_resumed, tuple(one.pk for one in freed), lifted)
     return freed
 
 
-def _is_free(task: Task) -> bool:
-    return task.state == TaskState.PAUSED and not open_causes(task.pk).exists()
+def _free(tasks: Sequence[Task]) -> list[Task]:
+    """Those of the tasks that are paused, and that nothing holds any more."""
+    held = {pk for batch in database.batches(_ids(tasks)) for pk in _open_causes(batch).values_list("task", flat=True)}
+    return [task for task in tasks if task.state == TaskState.PAUSED and task.pk not in held]
 
 
 def _locked(task_id: int) -> Task:
@@ -199,8 +213,9 @@ def _decided(task: Task, verb: Decided, now: datetime, **columns: Any) -> Decisi
 
 
 def _set_state(tasks: Sequence[Task], state: TaskState, now: datetime) -> None:
-    rows = Task.objects.using(database.alias()).filter(pk__in=_ids(tasks), state__in=descendants.ALIVE)
-    rows.exclude(state=state).update(state=state, state_since=now)
+    for batch in database.batches(_ids(tasks)):
+        rows = Task.objects.using(database.alias()).filter(pk__in=batch, state__in=descendants.ALIVE)
+        rows.exclude(state=state).update(state=state, state_since=now)
 
 
 def _ids(tasks: Iterable[Task]) -> list[int]:

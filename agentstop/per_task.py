@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import QuerySet
 
 from agentstop import database, permissions
-from agentstop.closing import BATCH, MAY_GO_ON
+from agentstop.closing import MAY_GO_ON
 from agentstop.descendants import ALIVE
 from agentstop.exceptions import AgentStopError, Denied, TaskNotFound
 from agentstop.models import Operation, Task
@@ -93,8 +93,7 @@ def count(tasks: Sequence[Task], by: Any, permission: str) -> Counted:
 
 def _open(task_ids: Sequence[int]) -> int:
     operations = Operation.objects.using(database.alias()).filter(MAY_GO_ON)
-    batches = (task_ids[start : start + BATCH] for start in range(0, len(task_ids), BATCH))
-    return sum(operations.filter(task__in=batch).count() for batch in batches)
+    return sum(operations.filter(task__in=batch).count() for batch in database.batches(task_ids))
 
 
 def answered(tasks: Sequence[Task], by: Any, permission: str, do: Callable[[Task], R]) -> Answers[R]:

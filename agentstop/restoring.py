@@ -58,8 +58,8 @@ def _hold_what_waits(now: datetime) -> None:
     waiting = Input.objects.using(database.alias()).filter(waits=True)
     tasks = sorted(set(waiting.values_list("task", flat=True)))
     restored = Decision.objects.using(database.alias()).filter(verb=Decided.RESTORE, at=now)
-    for start in range(0, len(tasks), holding.BATCH):
-        found = restored.filter(task__in=tasks[start : start + holding.BATCH])
+    for batch in database.batches(tasks):
+        found = restored.filter(task__in=batch)
         holding.hold({decision.task_id: decision for decision in found}, now)
 
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from agentstop import database, wake
+from agentstop.alive import RunKey
 from agentstop.exceptions import AgentStopError, Finished, Refused, Stopped, Superseded
 from agentstop.models import Task
 from agentstop.states import TaskState
 
 logger = logging.getLogger(__name__)
-
-RunKey = tuple[int, int]  # task id, run number
 
 
 def reason_over(state: str, live_run: int | None, last_run: int, number: int) -> type[Refused] | None:

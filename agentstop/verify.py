@@ -20,8 +20,6 @@ from agentstop.input_states import fold_input
 from agentstop.models import Decision, Input, Operation, Run, Task
 from agentstop.models.facts import Effect
 
-BATCH = 500
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -64,7 +62,7 @@ def counted(task: int | None = None) -> tuple[int, int]:
 
 def _batches(rows: QuerySet[Any]) -> Iterator[list[int]]:
     last = 0
-    while batch := list(rows.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:BATCH]):
+    while batch := list(rows.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[: database.BATCH]):
         yield batch
         last = batch[-1]
 

@@ -151,7 +151,7 @@ def test_a_receipt_that_is_about_to_be_stored_counts_as_one_that_is() -> None:
 
 
 def test_the_facts_of_more_operations_than_one_query_takes_are_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentstop.facts.BATCH", 2)
+    monkeypatch.setattr("agentstop.database.BATCH", 2)
     run = begin("a task")
     operations = [Operation(pk=passed(run, f"k{number}").operation) for number in range(5)]
     facts = facts_of(operations)

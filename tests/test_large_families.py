@@ -12,13 +12,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
-from agentstop import closing, database, descendants, inputs, wake
+from agentstop import database, descendants, inputs, wake
 from agentstop.exceptions import Refused, Stopped
 from agentstop.models import Decision, Input, InputEvent, ServingLink, Task
 from agentstop.models import Run as RunRow
-from agentstop.pause import pause
+from agentstop.pause import pause, resume
 from agentstop.runs import Run, begin, serve
 from agentstop.spawning import ClosesARing
 from agentstop.stop import stop
@@ -30,7 +31,7 @@ from tests.trees import SHAPES, half_held, tree
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MANY, HUNDREDS = 10_000, closing.BATCH + 100
+MANY, HUNDREDS = 10_000, database.BATCH + 100
 
 only_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no NOTIFY and no such plan")
 
@@ -47,6 +48,22 @@ def test_ten_thousand_children_are_stopped_whole(shape: str, ann: User) -> None:
     decisions = Decision.objects.filter(verb="stop", policy="family", run=1, cause=report.decision, effect="applied")
     assert decisions.values("task").distinct().count() == decisions.count() == MANY
     assert not RunRow.objects.filter(state="live").exists()
+    assert list(differences()) == []
+
+
+def test_ten_thousand_children_are_held_and_let_go_with_their_parent() -> None:
+    """R33: each by a decision of its own, in far fewer statements than there are children."""
+    root, first = tree("wide", MANY)
+    children = Task.objects.filter(pk__gte=first)
+    with CaptureQueriesContext(connection) as queries:
+        assert pause(root.task_id)
+        assert children.filter(state="paused").count() == MANY
+        pause(first)  # one has a cause of its own, and stays
+        assert resume(root.task_id)
+    assert len(queries) < MANY // 10
+    assert list(children.exclude(state="active").values_list("pk", "state")) == [(first, "paused")]
+    lifted = Decision.objects.filter(verb="resume", policy="family", cause__task=F("task"))
+    assert lifted.values("task").distinct().count() == lifted.count() == MANY
     assert list(differences()) == []
 
 

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agentstop import account, facts, lifecycle, remedies, report
+from agentstop import account, database, lifecycle, remedies, report
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation, Receipt, Run, Task
 from agentstop.operation_report import OperationReport
@@ -224,7 +224,7 @@ def test_a_thousand_operations_take_hardly_more_queries_than_one(ann: User) -> N
             assert len(report.load(task.pk, ann)[0].operations) == many
         counts.append(len(queries))
     assert counts[1] <= QUERIES
-    assert counts[1] - counts[0] <= 1000 // facts.BATCH - 1  # facts are read so many operations at a time
+    assert counts[1] - counts[0] <= 1000 // database.BATCH - 1  # facts are read so many operations at a time
 
 
 def test_undone_and_settled_operations_take_no_more_queries(ann: User, olga: User) -> None:
