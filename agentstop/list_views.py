@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from agentstop import listing, many, permissions, report
+from agentstop import bulk_report, listing, permissions, report
 from agentstop.addresses import REASON, address, safe_next
 from agentstop.listing import Asked
 from agentstop.models import Task
@@ -30,9 +30,9 @@ def stop_all(request: HttpRequest) -> HttpResponse:
         return _stopped(request, back)
     asked, mine = Asked.of(request.GET), request.GET.get("mine") == "1"
     found = _found(request, asked, mine)
-    chosen = list(many.with_open(found.order_by("-pk"))[:MOST])
+    chosen = list(bulk_report.with_open(found.order_by("-pk"))[:MOST])
     context = {
-        "choice": many.Choice.of(request.user, _fitting(request, asked, chosen)),
+        "choice": bulk_report.Choice.of(request.user, _fitting(request, asked, chosen)),
         "rest": found.count() - MOST if len(chosen) == MOST else 0,
         "asked": asked,
         "filter": gettext(asked.filter.name),
@@ -44,13 +44,13 @@ def stop_all(request: HttpRequest) -> HttpResponse:
 
 def _stopped(request: HttpRequest, back: str) -> HttpResponse:
     """What became of each task that the question named."""
-    named = many.pairs_of(request.POST.get("tasks", ""))
+    named = bulk_report.pairs_of(request.POST.get("tasks", ""))
     if not 0 < len(named) <= MOST:
         return HttpResponseBadRequest(f"tasks must name 1 to {MOST} tasks, each as id:run, with a space between them.")
-    answers = many.stop_named(named, request.user, request.POST.get("reason", "")[:REASON])
+    answers = bulk_report.stop_named(named, request.user, request.POST.get("reason", "")[:REASON])
     context = {
         "answers": answers,
-        "counts": many.counts_of(answers),
+        "counts": bulk_report.counts_of(answers),
         "back": back,
         "again": request.get_full_path(),
     }

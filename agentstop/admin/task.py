@@ -22,7 +22,7 @@ from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, Operation
 from agentstop.admin.pausing import PausesTasks
 from agentstop.admin.questions import QuestionInline
 from agentstop.admin.stopping import StopForm, task_ids
-from agentstop.many import Choice, counts_of, stop_named, with_open
+from agentstop.bulk_report import Choice, counts_of, stop_named, with_open
 from agentstop.models import Run, ServingLink, Task
 from agentstop.states import TaskState
 

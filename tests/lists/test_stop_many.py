@@ -81,7 +81,7 @@ def test_one_failure_hides_no_answer_and_comes_first(ann: User, some: None, monk
 
     client = browser(ann)
     asked = client.get(MINE)
-    monkeypatch.setattr("agentstop.many.stop", breaking)
+    monkeypatch.setattr("agentstop.bulk_report.stop", breaking)
     text = text_of(confirm(client, asked))
     assert "1 task not stopped · 2 tasks stopped" in text
     assert text.index("Not stopped: OperationalError.") < text.index("Stopped. Nothing new will be sent.")
