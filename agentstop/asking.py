@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from agentstop import bodies, conf, connectors, database, settle
@@ -18,7 +19,7 @@ from agentstop.facts import facts_of
 from agentstop.folding import fold
 from agentstop.heartbeat import kept_alive
 from agentstop.models import Operation
-from agentstop.passes import Pass
+from agentstop.passes import Lease, Pass
 from agentstop.providers.base import Answer, CancelReply, Context, LookUp, Provider, Submission
 from agentstop.references import open_ones
 from agentstop.sending import in_domain, sender
@@ -125,16 +126,33 @@ async def look_up(connector: str, submission: Submission, *, deadline: float) ->
         return None
 
 
-async def cancel(connector: str, submission: Submission, *, deadline: float) -> CancelReply:
-    """Ask the provider to give an operation up; the reply says what became of the request."""
+async def cancel(connector: str, submission: Submission, lease: Lease) -> CancelReply:
+    """Ask the provider to give an operation up, while the lease lasts; the reply says what became of the request."""
     provider = _provider(connector)
+    context = Context(before_write=partial(_in_time, submission, lease), deadline=lease.left)
     try:
-        asked = asyncio.ensure_future(provider.cancel(submission, deadline=deadline))
-        return _reply(await _ended(asked, deadline))
+        _require_time(submission, lease)
+        asked = asyncio.ensure_future(provider.cancel(submission, context))
+        return _reply(await _ended(asked, context.deadline))
+    except PassExpired as error:
+        return CancelReply(Claim.UNSENT if error.unsent else Claim.LOST, body=str(error))
     except Exception as error:
         extra = {"action": "cancel_failed", "operation": submission.operation}
         logger.warning("a cancel request got no answer", exc_info=True, extra=extra)
         return CancelReply(Claim.LOST, body=describe(error))
+
+
+def _in_time(submission: Submission, lease: Lease) -> None:
+    _require_time(submission, lease)
+    lease.used = True
+
+
+def _require_time(submission: Submission, lease: Lease) -> None:
+    """A later one could give up what another run has sent with the same key meanwhile."""
+    if lease.over:
+        error = PassExpired(f"Operation {submission.operation}: the time of this cancel request is over. Not sent.")
+        error.unsent = not lease.used
+        raise error
 
 
 def _answer(given: Any) -> Answer:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from agentstop.states import FINAL_STATES, CancelFacts, Cancellation, CancelTry, Claim, OperationState
 
-__all__ = ["Asked", "fold_cancellation"]
+__all__ = ["Asked", "fold_cancellation", "may_arrive_until"]
 
 _NOTHING_TO_CANCEL = FINAL_STATES | {OperationState.PREPARED, OperationState.NOT_SENT}
 _DUE = frozenset({Cancellation.REQUESTED, Cancellation.SENT})
@@ -92,6 +92,12 @@ def _heard(cancel: CancelFacts, one: CancelTry) -> set[Claim]:
 def _on_its_way(cancel: CancelFacts, ref: str, now: datetime) -> bool:
     tries = _tries(cancel, ref)
     return bool(tries) and tries[-1].lease_until > now and not _heard(cancel, tries[-1])
+
+
+def may_arrive_until(cancel: CancelFacts) -> datetime | None:
+    """Until when one of the requests may still be on its way; None where each is known to have ended."""
+    open_ones = (each for each in cancel.tries if _heard(cancel, each) <= {Claim.LOST})
+    return max((each.lease_until for each in open_ones), default=None)
 
 
 def _given_up(cancel: CancelFacts, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from agentstop.cancellation import fold_cancellation
+from agentstop.cancellation import fold_cancellation, may_arrive_until
 from agentstop.evidence import (
     POSITIVE,
     PROVIDERS_WORD,
@@ -60,6 +60,7 @@ def fold(facts: OperationFacts, now: datetime) -> Folded:
         cancel_of_jobs=asked.of_jobs,
         cancel_due=asked.due,
         cancel_tries=asked.tries,
+        cancel_lease_until=may_arrive_until(facts.cancel),
     )
 
 

@@ -47,7 +47,8 @@ o AS (
     now + %(lease)s, 0, now
   FROM c
   ON CONFLICT (task_id, key, incarnation) DO UPDATE
-    SET state = 'sending', state_since = EXCLUDED.state_since, cancellation = 'none', attempts = op.attempts + 1,
+    SET state = 'sending', state_since = EXCLUDED.state_since, cancellation = 'none', cancel_lease_until = NULL,
+      attempts = op.attempts + 1,
       lease_until = EXCLUDED.lease_until, resend_until = coalesce(op.resend_until, EXCLUDED.resend_until),
       folded_at = EXCLUDED.folded_at, due_at = EXCLUDED.due_at, follow_up_at = EXCLUDED.follow_up_at, follow_ups = 0
     WHERE op.digest = EXCLUDED.digest AND {may_advance}
@@ -67,7 +68,8 @@ SELECT id, %(key)s, %(incarnation)s, %(connector)s, %(action)s, %(digest)s, %(su
   %(lease_until)s, 0, %(now)s
 FROM {task} WHERE id = %(task)s AND state = 'active' AND live_run = %(run)s AND freeze_epoch <= %(epoch)s
 ON CONFLICT (task_id, key, incarnation) DO UPDATE
-  SET state = 'sending', state_since = excluded.state_since, cancellation = 'none', attempts = op.attempts + 1,
+  SET state = 'sending', state_since = excluded.state_since, cancellation = 'none', cancel_lease_until = NULL,
+    attempts = op.attempts + 1,
     lease_until = excluded.lease_until, resend_until = coalesce(op.resend_until, excluded.resend_until),
     folded_at = excluded.folded_at, due_at = excluded.due_at, follow_up_at = excluded.follow_up_at, follow_ups = 0
   WHERE op.digest = excluded.digest AND {may_advance}
@@ -77,12 +79,13 @@ RETURNING id, attempts, idempotency_key
 # An operation may leave (again) when nothing is under way, or when its outcome is unknown, sending again with the same
 # key is known to be harmless (resend_until is set only then) for as long as it takes to arrive, as
 # `Request.arrives_while_honoured` has it, and nobody is cancelling it. An incarnation that was followed by the next is
-# over, whatever is heard of it later.
+# over, whatever is heard of it later. A cancel request that may still arrive would give up what is sent now.
 MAY_ADVANCE = """(op.state IN ('prepared', 'not_sent', 'failed')
       OR op.state = 'unknown' AND op.lease_until < {now} AND op.resend_until > {arrives}
          AND op.cancellation NOT IN ('waiting', 'requested', 'sent', 'acknowledged'))
     AND NOT EXISTS (SELECT 1 FROM {operation} AS later
-      WHERE later.task_id = op.task_id AND later.key = op.key AND later.incarnation > op.incarnation)"""
+      WHERE later.task_id = op.task_id AND later.key = op.key AND later.incarnation > op.incarnation)
+    AND (op.cancel_lease_until IS NULL OR op.cancel_lease_until < {now})"""
 
 
 def open_gate(request: Request, signal: StopSignal | None = None) -> Pass | Replay:

@@ -29,6 +29,11 @@ class Lease:
     def over(self) -> bool:
         return ticks() >= self._good_until
 
+    @property
+    def left(self) -> float:
+        """Seconds until it is over."""
+        return max(0.0, self._good_until - ticks())
+
     def renew(self, asked: float) -> None:
         """The database has extended it, asked at this tick."""
         self._good_until = asked + self.seconds

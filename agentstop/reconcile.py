@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +22,7 @@ from agentstop.folding import fold
 from agentstop.follow_up import back_off, can_look_up, wants_cancel, wants_look
 from agentstop.models import Attempt, Decision, Operation
 from agentstop.models.facts import Decided
+from agentstop.passes import Lease
 from agentstop.providers.base import Answer, CancelReply
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Heard
@@ -134,15 +136,16 @@ def _reschedule(due: Due) -> None:
 
 async def _cancel(operation: Operation) -> bool:
     """Ask the provider to give it up, recorded before it is sent, as every attempt; False once the outcome is known."""
+    lease = Lease(conf.DEADLINE)
     attempts = await in_domain(_begin_cancel, operation.pk)
-    settled = await asyncio.gather(*(_ask_to_cancel(operation, attempt) for attempt in attempts))
+    settled = await asyncio.gather(*(_ask_to_cancel(operation, attempt, copy(lease)) for attempt in attempts))
     return not any(state in FINAL_STATES for state in settled)
 
 
-async def _ask_to_cancel(operation: Operation, attempt: Attempt) -> str:
+async def _ask_to_cancel(operation: Operation, attempt: Attempt, lease: Lease) -> str:
     """Send one request that is recorded already; answers the operation's state after the reply."""
     submission = asking.submission_of_row(operation, attempt.ref)
-    reply = await asking.cancel(operation.connector, submission, deadline=conf.DEADLINE)
+    reply = await asking.cancel(operation.connector, submission, lease)
     settled = await asking.keep(operation.pk, _heard(reply, attempt, operation))
     return settled.state
 

@@ -44,8 +44,8 @@ WORDS = {
     "declined": "A person has declined operation {key!r} of task {task}. Nothing was sent for it.",
     "key_reused": "Key {key!r} of task {task} names an operation with other identifying arguments. Use another key for "
     "another effect, or identify= to say which arguments identify it.",
-    "in_flight": "Operation {key!r} of task {task} is under way already ({state}, cancellation: {cancellation}). Wait "
-    "for what becomes of it instead of sending again.",
+    "in_flight": "Operation {key!r} of task {task}, or a request to cancel it, is under way already ({state}, "
+    "cancellation: {cancellation}). Wait for what becomes of it instead of sending again.",
     "outcome_unknown": "Operation {key!r} of task {task} may have had its effect, and sending again is not known to be "
     "harmless. Look it up, or ask a person to settle it.",
 }
@@ -159,9 +159,16 @@ def _by_the_operation(operation: Operation | None, request: Request) -> Replay |
         return operation.incarnation + 1
     if operation.state in {OperationState.SENDING, OperationState.ACCEPTED}:
         return InFlight
+    if _may_still_be_cancelled(operation):
+        return InFlight
     if operation.state == OperationState.UNKNOWN:
         return _by_an_unknown_outcome(operation, request)
     return operation.incarnation
+
+
+def _may_still_be_cancelled(operation: Operation) -> bool:
+    """Whether a request to cancel it may still arrive: it would give up what is sent now with the same key."""
+    return operation.cancel_lease_until is not None and operation.cancel_lease_until >= database.now()
 
 
 def _by_what_was_undone(operation: Operation) -> Replay | int | type[Refused]:

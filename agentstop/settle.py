@@ -169,6 +169,7 @@ def apply(operation: Operation, folded: Folded, now: datetime, *, heard: bool = 
     operation.contradictory = folded.contradictory
     operation.doubled = folded.doubled
     operation.another_open = folded.another_open
+    operation.cancel_lease_until = folded.cancel_lease_until
     operation.ref = folded.ref
     operation.folded_at = now
     operation.due_at = folded.due_at

@@ -193,3 +193,4 @@ class Folded:
     cancel_of_jobs: tuple[tuple[str, Cancellation], ...] = ()  # of each that may go on, once cancelling was asked for
     cancel_due: tuple[str, ...] = ()  # the jobs to be asked to be given up now, "" for the key alone
     cancel_tries: int = 0  # how often the least tried of those that wait for it was asked
+    cancel_lease_until: datetime | None = None  # until when a request to cancel may still arrive; None: all answered

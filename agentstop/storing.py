@@ -37,6 +37,7 @@ FOLDED = (
     "contradictory",
     "doubled",
     "another_open",
+    "cancel_lease_until",
     "ref",
     "folded_at",
     "due_at",

@@ -20,6 +20,17 @@ from agentstop.input_states import fold_input
 from agentstop.models import Decision, Input, Operation, Run, Task
 from agentstop.models.facts import Effect
 
+COLUMNS = (
+    "state",
+    "cancellation",
+    "contradictory",
+    "doubled",
+    "another_open",
+    "cancel_lease_until",
+    "ref",
+    "due_at",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -83,7 +94,7 @@ def _of_operations(operations: Sequence[Operation]) -> Iterator[Difference]:
     facts = facts_of(operations)
     for operation in operations:
         folded = fold(facts[operation.pk], operation.folded_at)
-        for column in ("state", "cancellation", "contradictory", "doubled", "another_open", "ref", "due_at"):
+        for column in COLUMNS:
             stored, said = getattr(operation, column), getattr(folded, column)
             if stored != said:
                 yield Difference("operation", operation.pk, column, str(stored), str(said))

@@ -20,7 +20,7 @@ class Nonsense(Provider):
     async def look_up(self, submission: Submission, *, deadline: float) -> Any:
         return _given(self.looked_up)
 
-    async def cancel(self, submission: Submission, *, deadline: float) -> CancelReply:
+    async def cancel(self, submission: Submission, context: Context) -> CancelReply:
         reply: CancelReply = _given(self.cancelled)
         return reply
 

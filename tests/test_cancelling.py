@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 from agentstop import conf, database, reconcile, settle
 from agentstop.confirm import confirm
 from agentstop.models import Attempt, Decision, Operation
-from agentstop.providers.base import Answer, Cancel, CancelReply, Capability, LookUp, Provider, Submission
+from agentstop.providers.base import Answer, Cancel, CancelReply, Capability, Context, LookUp, Provider, Submission
 from agentstop.runs import Run, begin
 from agentstop.settle import Heard
 from agentstop.states import Cancellation, Claim, Source
@@ -35,7 +35,7 @@ class Desk(Provider):
     def capability(self, action: str) -> Capability:
         return self.capable
 
-    async def cancel(self, submission: Submission, *, deadline: float) -> CancelReply:
+    async def cancel(self, submission: Submission, context: Context) -> CancelReply:
         number, Desk.asked = Desk.asked, Desk.asked + 1
         reply = self.script[number] if number < len(self.script) else CancelReply(Claim.CANCELLED)
         if isinstance(reply, Exception):

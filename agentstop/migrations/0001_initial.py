@@ -103,6 +103,7 @@ class Migration(migrations.Migration):
                 ("contradictory", models.BooleanField(default=False)),
                 ("doubled", models.BooleanField(default=False)),
                 ("another_open", models.BooleanField(db_default=False, default=False)),
+                ("cancel_lease_until", models.DateTimeField(blank=True, null=True)),
                 ("ref", models.TextField(blank=True)),
                 ("folded_at", models.DateTimeField()),
                 ("due_at", models.DateTimeField(blank=True, null=True)),

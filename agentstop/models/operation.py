@@ -41,6 +41,7 @@ class Operation(models.Model):
     contradictory = models.BooleanField(default=False)
     doubled = models.BooleanField(default=False)  # different references came back for one key
     another_open = models.BooleanField(default=False, db_default=False)  # succeeded, and another job of it may go on
+    cancel_lease_until = models.DateTimeField(null=True, blank=True)  # a request to cancel may arrive until then
     ref = models.TextField(blank=True)  # the provider's name for what was done, else for what may go on
     folded_at = models.DateTimeField()
     due_at = models.DateTimeField(null=True, blank=True)  # when time alone makes the facts say something else

@@ -141,7 +141,7 @@ BeforeWrite = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a submit is given besides the submission: the check to make right before the write, and its time limit."""
+    """What a submit or cancel is given besides: the check to make right before the write, and its time limit."""
 
     before_write: BeforeWrite
     deadline: float  # seconds
@@ -163,7 +163,7 @@ class Provider:
         """Send it once."""
         raise NotImplementedError(f"{type(self).__name__} has no submit(): pass send= to run.call()")
 
-    async def cancel(self, submission: Submission, *, deadline: float) -> CancelReply:
+    async def cancel(self, submission: Submission, context: Context) -> CancelReply:
         """Ask the provider to give the operation up. Called only where the capability says that it can."""
         raise NotImplementedError(f"{type(self).__name__} cannot cancel")
 

@@ -101,8 +101,8 @@ class HttpProvider(Provider):
         answer = looked_up(action, await self._exchange(request, deadline))
         return _about(answer, action.look_up_path, submission)
 
-    async def cancel(self, submission: Submission, *, deadline: float) -> CancelReply:
-        """Ask the provider to give the operation up."""
+    async def cancel(self, submission: Submission, context: Context) -> CancelReply:
+        """Ask the provider to give the operation up, once; a request that has slept too long is not sent."""
         action = self._action(submission.action)
         if not action.cancel_path:
             return CancelReply(Claim.UNSENT, body=f"Nothing was sent: {submission.action} cannot be cancelled.")
@@ -110,7 +110,7 @@ class HttpProvider(Provider):
             request = self._request(action.cancel_method, self._followed(action.cancel_path, submission))
         except ValueError as error:
             return CancelReply(Claim.UNSENT, body=f"Nothing was sent: {error}.")
-        reply = cancelled(action, await self._exchange(request, deadline))
+        reply = cancelled(action, await self._exchange(request, context.deadline, context.before_write))
         return replace(reply, answer=_about(reply.answer, action.cancel_path, submission))
 
     async def aclose(self) -> None:

@@ -9,9 +9,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.docs.pages import ROOT, table, words
-from tests.races import test_both_sides, test_cancelling, test_contradicted, test_killed, test_workers
+from tests.races import (
+    test_both_sides,
+    test_cancelling,
+    test_contradicted,
+    test_killed,
+    test_late_cancels,
+    test_workers,
+)
 
-PLAYED = (test_both_sides, test_cancelling, test_contradicted, test_killed, test_workers)
+PLAYED = (test_both_sides, test_cancelling, test_contradicted, test_killed, test_late_cancels, test_workers)
 POINT = re.compile(r"\bP\d+\b")
 
 

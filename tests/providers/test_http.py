@@ -119,7 +119,7 @@ class TestRequests:
     async def test_secrets_in_headers_are_in_no_answer(self) -> None:
         secret = {"Authorization": "Bearer s3cret"}
         async with provider_at(closed_port(), headers=secret) as provider:
-            answers = [await provider.submit(job(), freely()), await provider.cancel(job(ref="/x"), deadline=1)]
+            answers = [await provider.submit(job(), freely()), await provider.cancel(job(ref="/x"), freely(1))]
         answers += [await said(reply, headers=secret) for reply in (b"", b"nonsense", OK)]
         assert "s3cret" not in repr(answers)
 
@@ -157,7 +157,7 @@ class TestReferences:
             provider_at(ours.address) as provider,
         ):
             elsewhere = job(ref=f"{other.address}/jobs/7")
-            reply = await provider.cancel(elsewhere, deadline=GUARD)
+            reply = await provider.cancel(elsewhere, freely())
             assert await provider.look_up(elsewhere, deadline=GUARD) is None
             assert reply.claim is Claim.UNSENT
             assert "another origin" in reply.body
@@ -166,8 +166,8 @@ class TestReferences:
     async def test_an_unknown_reference_cannot_be_asked_about(self) -> None:
         async with provider_at(closed_port()) as provider:
             assert await provider.look_up(job(), deadline=GUARD) is None
-            assert (await provider.cancel(job(), deadline=GUARD)).claim is Claim.UNSENT
-            assert (await provider.cancel(job(action="page.get"), deadline=GUARD)).claim is Claim.UNSENT
+            assert (await provider.cancel(job(), freely())).claim is Claim.UNSENT
+            assert (await provider.cancel(job(action="page.get"), freely())).claim is Claim.UNSENT
 
 
 @pytest.mark.asyncio
@@ -189,10 +189,10 @@ class TestLookUpsAndCancels:
 
     async def test_a_cancel_without_an_answer_is_lost_and_without_a_connection_unsent(self) -> None:
         async with raw_server(saying_once(b"")) as server, provider_at(server.address) as provider:
-            assert (await provider.cancel(job(ref="/jobs/7"), deadline=GUARD)).claim is Claim.LOST
+            assert (await provider.cancel(job(ref="/jobs/7"), freely())).claim is Claim.LOST
             assert server.connections[0].read.startswith(b"DELETE /jobs/7 HTTP/1.1")
         async with provider_at(closed_port()) as provider:
-            assert (await provider.cancel(job(ref="/jobs/7"), deadline=GUARD)).claim is Claim.UNSENT
+            assert (await provider.cancel(job(ref="/jobs/7"), freely())).claim is Claim.UNSENT
 
 
 @pytest.mark.asyncio

@@ -28,6 +28,12 @@ class TestBeforeTheWrite:
             assert await asyncio.wait_for(server.ended.get(), GUARD) == b""
             assert len(server.connections) == 1  # the check came after the connection stood
 
+    async def test_no_cancel_request_leaves_when_its_time_is_over(self) -> None:
+        async with raw_server(saying(OK)) as server, provider_at(server.address) as provider:
+            with pytest.raises(PassExpired):
+                await provider.cancel(job(ref="/jobs/7"), VOID)
+            assert await asyncio.wait_for(server.ended.get(), GUARD) == b""
+
     async def test_no_byte_leaves_on_a_reused_connection_when_the_pass_is_void(self) -> None:
         async with raw_server(saying(OK)) as server, provider_at(server.address, keep_alive=True) as provider:
             first = await provider.submit(job(), freely())

@@ -2,7 +2,8 @@
 
 P1: the gate's transaction is open, not committed. P2: it is committed, and no byte has left. P5: the provider's id is
 stored, and the sender is about to ask how it goes on. P8: an answer is read, and nothing of it committed: the response
-to a send, or in a worker the reply to its question. P8 locked: within the commit, when the task is locked.
+to a send, or in a worker the reply to its question. P8 locked: within the commit, when the task is locked. P9: in a
+worker, a request to cancel is recorded, and no byte of it has left.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from django.db import transaction
 
 from agentstop import asking, connectors, database, gate, settle, storing
 from agentstop.models import Operation
-from agentstop.passes import Pass
-from agentstop.providers.base import Answer, Submission
+from agentstop.passes import Lease, Pass
+from agentstop.providers.base import Answer, CancelReply, Submission
 from agentstop.providers.http import HttpProvider
 from agentstop.sending import in_domain
 
@@ -57,7 +58,14 @@ class Barrier:
 @contextmanager
 def held_at(point: str, barrier: Barrier) -> Iterator[None]:
     """Hold there from now on."""
-    patches = {"P1": _gate_open, "P2": _committed, "P5": _going_on, "P8": _response_read, "P8 locked": _task_locked}
+    patches = {
+        "P1": _gate_open,
+        "P2": _committed,
+        "P5": _going_on,
+        "P8": _response_read,
+        "P8 locked": _task_locked,
+        "P9": _cancel_recorded,
+    }
     target, name, replacement = patches[point](barrier)
     try:
         with mock.patch.object(target, name, replacement):
@@ -127,6 +135,17 @@ def _task_locked(barrier: Barrier) -> _Patch:
         return locked
 
     return storing, "locked", held
+
+
+def _cancel_recorded(barrier: Barrier) -> _Patch:
+    cancel = asking.cancel
+
+    async def held(connector: str, submission: Submission, lease: Lease) -> CancelReply:
+        if await in_domain(_key_of, submission.operation) == barrier.key:
+            await barrier.apass_by()
+        return await cancel(connector, submission, lease)
+
+    return asking, "cancel", held
 
 
 def _key_of(operation_id: int) -> str:

@@ -51,7 +51,7 @@ class WorldProvider(Provider):
             claim, ref = world.look_up(submission.action, submission.idempotency_key.replace("-", ""), submission.ref)
         return Answer(claim, Source.READ_BACK, ref=ref)
 
-    async def cancel(self, submission: Submission, *, deadline: float) -> CancelReply:
+    async def cancel(self, submission: Submission, context: Context) -> CancelReply:
         world = _current[0]
         with _lock:
             if world.chance(6):

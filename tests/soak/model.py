@@ -152,9 +152,17 @@ class Model:
         if state == "succeeded":
             undoings = {self.state(one) for one in self.mirror.all(Operation) if one.compensates_id == last.id}
             return "opens the next" if "succeeded" in undoings else "InFlight" if undoings & set(OPEN) else "replays"
-        if state == "unknown":
-            return self._by_unknown(last, capability)
-        return {"cancelled": "opens the next", "sending": "InFlight", "accepted": "InFlight"}.get(state, "passes")
+        if state == "cancelled":
+            return "opens the next"
+        if state in ("sending", "accepted") or self._cancel_may_arrive(last):
+            return "InFlight"
+        return self._by_unknown(last, capability) if state == "unknown" else "passes"
+
+    def _cancel_may_arrive(self, operation: Operation) -> bool:
+        """Whether a request to cancel it was sent a short while ago, and nobody knows that it has ended."""
+        answered = {one.attempt_id for one in self.mirror.of(Receipt, operation.id) if one.claim != "lost"}
+        attempts = self.mirror.of(Attempt, operation.id)
+        return any(one.verb == "cancel" and one.id not in answered and one.lease_until >= self.now for one in attempts)
 
     def _by_unknown(self, operation: Operation, capability: Capability) -> str:
         submits = self.mirror.submits(operation.id)

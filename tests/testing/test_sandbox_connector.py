@@ -28,7 +28,7 @@ class TestConnector:
         async def story(provider: HttpProvider) -> tuple[Answer, Answer | None, CancelReply, Answer | None]:
             submitted = await provider.submit(report(seconds=60), freely())
             running = await provider.look_up(report(), deadline=GUARD)
-            reply = await provider.cancel(report(ref=submitted.ref), deadline=GUARD)
+            reply = await provider.cancel(report(ref=submitted.ref), freely())
             return submitted, running, reply, await provider.look_up(report(), deadline=GUARD)
 
         submitted, running, reply, after = run(client, story)

@@ -54,6 +54,7 @@ def sandbox_options(address: str, *, settling: timedelta = timedelta(seconds=2))
         at_field="at",
         progress_field="progress",
     )
+    by_key = replace(report, capability=replace(cancellable, cancel_needs_ref=False), cancel_path="/operations/{key}")
     upload = replace(report, path="/uploads", capability=replace(lasting, compensation=REMOVE), cancel_path="")
     notice = replace(lasting, compensation=TAKE_DOWN)
     undo = replace(upload, path="/undos", capability=lasting)
@@ -61,6 +62,7 @@ def sandbox_options(address: str, *, settling: timedelta = timedelta(seconds=2))
         "base_url": address,
         "actions": {
             "report.create": report,
+            "report.by_key": by_key,  # the same, and cancelled by its key, before its reference is known
             "file.upload": upload,
             "notify.post": replace(upload, path="/notifications", capability=notice),
             "report.undo": undo,
