@@ -14,6 +14,8 @@ from tests.races.beside import Beside
 from tests.races.scene import Row, Scene
 from tests.races.senders import OtherProcess, Sender, ThisProcess
 
+HELD = 120.0  # seconds for which a send may be held, on a busy machine too
+
 Start = Callable[..., OtherProcess]
 Play = Callable[..., Scene]
 
@@ -39,7 +41,7 @@ def other_process(database_url: str, sandbox: SandboxClient, kept: list[OtherPro
     if not kept:
         kept.append(OtherProcess(database_url))
     process = kept[0]
-    process.configure(sandbox.address)
+    process.configure(sandbox.address, DEADLINE=HELD)
     yield process
     sandbox.reset()
     process.rest()
@@ -59,7 +61,7 @@ def start(database_url: str, sandbox: SandboxClient) -> Iterator[Start]:
 
     def start(**settings: float) -> OtherProcess:
         started.append(OtherProcess(database_url))
-        started[-1].configure(sandbox.address, **settings)
+        started[-1].configure(sandbox.address, **{"DEADLINE": HELD, **settings})
         return started[-1]
 
     yield start
@@ -81,5 +83,6 @@ def play(ann: User, sandbox: SandboxClient, in_thread: InThread) -> Play:
 
 @pytest.fixture(autouse=True)
 def follow_up_at_once(settings: Settings) -> None:
-    """What is due is due now: the tests turn the worker by hand."""
+    """What is due is due now: the tests turn the worker by hand. What is held is not given up by itself."""
     settings.AGENTSTOP_FOLLOW_UP_BASE = 0.0
+    settings.AGENTSTOP_DEADLINE = HELD
