@@ -87,6 +87,7 @@ FILTERS = {
     "finished": _("Finished"),
     "open": _("Something open"),
     "unknown": _("Unknown outcome"),
+    "asking": _("Waiting for a person"),
     "silent": _("No sign of life"),
 }
 

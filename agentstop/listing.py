@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agentstop import bodies, captions, database, permissions, report, silence
 from agentstop.closing import MAY_GO_ON
-from agentstop.models import Operation, Task
+from agentstop.models import Operation, Question, Task
 from agentstop.report import TaskReport
 from agentstop.role import Role
 from agentstop.states import Cancellation, OperationState, TaskState
@@ -49,6 +49,12 @@ def _may_be_unknown(tasks: QuerySet[Task], now: datetime) -> QuerySet[Task]:
     return tasks.filter(_has_open(Q(state=OperationState.UNKNOWN) | Q(due_at__lte=now)))
 
 
+def _may_ask(tasks: QuerySet[Task], now: datetime) -> QuerySet[Task]:
+    """A question lives no longer than its run."""
+    asked = Question.objects.filter(task=OuterRef("pk"), run=OuterRef("live_run"), applied_at__isnull=True)
+    return tasks.filter(Exists(asked))
+
+
 def _is_open(told: TaskReport) -> bool:
     return any(operation.is_open for operation in told.operations)
 
@@ -62,6 +68,7 @@ FILTERS: Mapping[str, Filter] = {
     **{str(state): _in_state(state) for state in TaskState},
     "open": Filter(captions.FILTERS["open"], lambda tasks, now: tasks.filter(_has_open()), _is_open),
     "unknown": Filter(captions.FILTERS["unknown"], _may_be_unknown, _is_unknown),
+    "asking": Filter(captions.FILTERS["asking"], _may_ask, lambda told: told.asks),
     "silent": Filter(captions.FILTERS["silent"], lambda tasks, now: silence.silent(tasks)),
 }
 

@@ -12,8 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agentstop import lifecycle, listing
+from agentstop.answers import answer
+from agentstop.exceptions import Unanswered
 from agentstop.listing import FILTERS, SIZE, Asked, page
-from agentstop.models import Attempt, Operation, Receipt, Run, Task
+from agentstop.models import Attempt, Operation, Question, Receipt, Run, Task
 from agentstop.pause import pause
 from agentstop.runs import begin
 from agentstop.states import TaskState
@@ -22,6 +24,7 @@ from tests.lists.many import in_doubt, many_tasks, one_operation_each, under_way
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools")]
 
+NONE_THERE = ("unknown", "silent", "asking")  # among the many
 AN_HOUR = timedelta(hours=1)
 STATES = " ".join(f"WHEN {number} THEN '{state}'" for number, state in enumerate(TaskState))
 
@@ -79,6 +82,18 @@ def test_a_run_without_a_sign_of_life_is_found(ann: User, each: None) -> None:
     assert titles(ann, show="silent") == []
     Run.objects.filter(task__title="active").update(seen_at=timezone.now() - AN_HOUR)
     assert titles(ann, show="silent") == ["active"]
+
+
+def test_a_task_that_waits_for_a_person_is_found_until_it_is_answered_or_over(ann: User) -> None:
+    first, second = begin("first", owner=ann), begin("second", owner=ann)
+    for run in (first, second):
+        with pytest.raises(Unanswered):
+            run.ask("Send it?", key="send", kind="approve", wait=False)
+    assert titles(ann, show="asking") == ["second", "first"]
+    answer(Question.objects.get(task=first.task_id), by=ann)
+    assert titles(ann, show="asking") == ["second"]
+    stop(second.task_id, by=ann)
+    assert titles(ann, show="asking") == []
 
 
 def test_a_search_looks_into_titles_with_any_case_and_no_wildcards(ann: User) -> None:
@@ -186,7 +201,9 @@ def queries_of(user: User, show: str, text: str, place: str) -> int:
     middle = str(Task.objects.order_by("pk")[Task.objects.count() // 2].pk)
     asked = Asked.of({"show": show, "q": text, place: middle})
     with CaptureQueriesContext(connection) as queries:
-        assert page(User.objects.get(pk=user.pk), asked).rows or show in ("unknown", "silent"), "none is there"
+        assert page(User.objects.get(pk=user.pk), asked).rows or show in ("unknown", "silent", "asking"), (
+            "none is there"
+        )
     assert not [each["sql"] for each in queries if "COUNT(" in each["sql"].upper()]
     return len(queries)
 
