@@ -7,7 +7,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from tests.soak import outside  # noqa: F401  its commands are known by being there
+from tests.soak import freezes, outside  # noqa: F401  their commands are known by being there
 from tests.soak.crew import THREADS
 from tests.soak.driver import Command, Episode
 from tests.soak.moves import MOVES, SHARED, WEIGHTS

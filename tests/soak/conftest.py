@@ -10,12 +10,20 @@ from django.db import connection, connections
 from pytest_django.fixtures import Settings
 
 from agentstop import passes
+from tests.apart import know_apart
 from tests.soak.crew import Crew
 from tests.soak.driver import SETTINGS, People
 from tests.soak.model import Person
 
 VIEWER = frozenset({"view_task"})
-OPERATOR = VIEWER | {"stop_task", "pause_task", "start_run", "compensate_operation", "settle_operation"}
+OPERATOR = VIEWER | {
+    "stop_task",
+    "pause_task",
+    "start_run",
+    "compensate_operation",
+    "settle_operation",
+    "freeze_dispatch",
+}
 
 
 @pytest.fixture
@@ -32,6 +40,7 @@ def crew(people: People, unsafe_but_quick: None, settings: Settings, monkeypatch
     for name, value in SETTINGS.items():
         setattr(settings, name, value)
     monkeypatch.setattr(passes, "ticks", passes.ticks)  # episodes replace it
+    know_apart(monkeypatch)
     crew = Crew()
     yield crew
     crew.close()

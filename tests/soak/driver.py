@@ -148,6 +148,7 @@ class Episode:
     def check(self) -> None:
         self.model = Model(self.mirror, ON_ITS_WAY)
         promises.require_fenced(self.mirror)
+        promises.require_frozen(self.mirror)
         promises.require_own_pass(self.mirror, [held.passed for held in self.held])
         promises.require_states(self.mirror)
         promises.require_no_double(self.mirror, self.world)

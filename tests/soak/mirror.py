@@ -146,8 +146,34 @@ class ContextEntry(Row):
         return "entry"
 
 
-KINDS: tuple[type[Row], ...] = (Task, Run, Operation, Decision, Attempt, Receipt, Call, ContextEntry)
-FACTS: tuple[type[Row], ...] = (Decision, Attempt, Receipt, Call, ContextEntry)
+@dataclass(frozen=True, slots=True)
+class Freeze(Row):
+    connector: str
+    action: str
+    of_owner: bool
+    owner_id: int | None
+    lifts_id: int | None
+    effect: str
+    by_id: int | None
+    until: datetime | None
+    at: datetime
+    epoch: int | None
+    in_force_at: datetime | None
+    lifted_at: datetime | None
+
+    def __str__(self) -> str:
+        return f"{'freeze' if self.lifts_id is None else 'lift'} {self.effect}"
+
+    def holds_at(self, at: datetime) -> bool:
+        return self.epoch is not None and self.lifted_at is None and (self.until is None or self.until > at)
+
+    def covers(self, connector: str, action: str, owner: int | None) -> bool:
+        named = self.connector in ("", connector) and self.action in ("", action)
+        return named and (not self.of_owner or self.owner_id == owner)
+
+
+KINDS: tuple[type[Row], ...] = (Task, Run, Operation, Decision, Attempt, Receipt, Call, ContextEntry, Freeze)
+FACTS: tuple[type[Row], ...] = (Decision, Attempt, Receipt, Call, ContextEntry, Freeze)
 R = TypeVar("R", bound=Row)
 
 
@@ -265,6 +291,9 @@ def _may_become(old: Row, new: Row) -> bool:
         ended = old.state == "live" or (new.state, new.ended_at) == (old.state, old.ended_at)
         told = old.halted_at in (None, new.halted_at) and old.error in ("", new.error)
         return ended and told and new.began_at == old.began_at and new.seen_at >= old.seen_at
+    if isinstance(old, Freeze) and isinstance(new, Freeze):
+        reached, lifted = old.in_force_at in (None, new.in_force_at), old.lifted_at in (None, new.lifted_at)
+        return reached and lifted and replace(new, in_force_at=old.in_force_at, lifted_at=old.lifted_at) == old
     if isinstance(old, Task) and isinstance(new, Task):
         return new.owner_id == old.owner_id and new.last_run >= old.last_run
     if isinstance(old, Operation) and isinstance(new, Operation):

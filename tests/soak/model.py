@@ -9,7 +9,8 @@ from typing import Any
 
 from agentstop.providers.base import Capability
 from tests.soak import reading
-from tests.soak.mirror import Attempt, Call, Decision, Mirror, Operation, Receipt, Task
+from tests.soak.mirror import Attempt, Call, Decision, Freeze, Mirror, Operation, Receipt, Task
+from tests.soak.world import CONNECTOR
 
 OPEN = ("sending", "accepted", "unknown")
 UNSENT = ("prepared", "not_sent")
@@ -122,11 +123,17 @@ class Model:
 
     # The gate
 
-    def gate(self, task: int, run: int, key: str, digest: str, capability: Capability) -> Expected:
+    def is_frozen(self, task: int, action: str) -> bool:
+        held = [one for one in self.mirror.all(Freeze) if one.holds_at(self.now)]
+        return any(one.covers(CONNECTOR, action, self.task(task).owner_id) for one in held)
+
+    def gate(self, task: int, run: int, key: str, action: str, digest: str, capability: Capability) -> Expected:
         known = self.mirror.incarnations(task, key)
         if not self.over(task, run) and self.task(task).state == "paused":
             return expected("Paused")  # it is listed, and its turn comes
         word = self.over(task, run) or self._by_the_operation(known, digest, capability)
+        if word in ("passes", "opens the next") and self.is_frozen(task, action):
+            word = "Frozen"
         if word == "passes":
             attempts = len(self.mirror.submits(known[-1].id)) if known else 0
             return expected(gate_word(known[-1].incarnation if known else 1, attempts + 1), "attempt submit")
@@ -220,7 +227,9 @@ class Model:
         if capability.compensation is None or self.state(operation) != "succeeded":
             return "CannotCompensate"
         earlier = {self.state(one) for one in self.mirror.all(Operation) if one.compensates_id == operation.id}
-        return "InFlight" if earlier & {"prepared", "succeeded", *OPEN} else "undoes"
+        if earlier & {"prepared", "succeeded", *OPEN}:
+            return "InFlight"
+        return "Frozen" if self.is_frozen(operation.task_id, capability.compensation.action) else "undoes"
 
     def settle(self, operation: Operation, by: Person, claim: str) -> Expected:
         if denied := self.denied(by, "settle_operation", operation.task_id, "settle"):

@@ -214,7 +214,7 @@ def ask_gate(episode: Episode, a: int, b: int, c: int) -> Step | None:
                 episode.send(episode.held[-1], arrives=c % 5 != 0)
 
     capability = PROFILES[wanted.action]
-    expect = episode.model.gate(task.id, run, wanted.key, wanted.digest, capability)
+    expect = episode.model.gate(task.id, run, wanted.key, wanted.action, wanted.digest, capability)
     return Step(f"run {run} of task {task.id} asks the gate for {wanted.key}", act, expect, after)
 
 

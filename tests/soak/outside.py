@@ -269,7 +269,8 @@ def _undoing(episode: Episode, pk: int, b: int) -> Expected | None:
     if denied := model.denied(person, "compensate_operation", operation.task_id, "compensate"):
         return denied
     word = model.compensate(operation, PROFILES[operation.action])
-    return None if word == "undoes" else expected(word)
+    noted = ["decision compensate noted"] if word == "Frozen" else []
+    return None if word == "undoes" else expected(word, *noted)
 
 
 @move(2)

@@ -14,6 +14,7 @@ from tests.soak.mirror import (
     Call,
     ContextEntry,
     Decision,
+    Freeze,
     Mirror,
     Operation,
     Receipt,
@@ -21,7 +22,7 @@ from tests.soak.mirror import (
     Task,
     Violation,
 )
-from tests.soak.world import PROFILES, Job, Sent, World
+from tests.soak.world import CONNECTOR, PROFILES, Job, Sent, World
 
 
 def require(holds: bool, words: str) -> None:
@@ -57,6 +58,19 @@ def require_fenced(mirror: Mirror) -> None:
             require(run is not None, f"{call!r} was admitted for a run that there never was")
             over = run is not None and run.ended_at is not None and call.admitted_at > run.ended_at
             require(not over, f"{call!r} was admitted after {run} was over")
+
+
+def require_frozen(mirror: Mirror) -> None:
+    """R45: nothing that a freeze covers passes from when it says to be in force until it is lifted or over."""
+    for held in mirror.all(Freeze):
+        if held.in_force_at is None:
+            continue
+        end = min(end for end in (held.lifted_at, held.until, mirror.at) if end is not None)
+        for operation in mirror.all(Operation):
+            if held.covers(CONNECTOR, operation.action, mirror.get(Task, operation.task_id).owner_id):
+                for attempt in mirror.submits(operation.id):
+                    passed = held.in_force_at <= attempt.passed_at < end
+                    require(not passed, f"{attempt!r} of {operation} passed while it was held by {held!r}")
 
 
 def require_own_pass(mirror: Mirror, passes: Iterable[Pass]) -> None:

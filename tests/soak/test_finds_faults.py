@@ -5,12 +5,28 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
 
-from agentstop import closing, compensate, evidence, folding, gate, passes, permissions, refusals, settle, stop, storing
+from agentstop import (
+    closing,
+    compensate,
+    evidence,
+    folding,
+    freeze,
+    frozen,
+    gate,
+    passes,
+    permissions,
+    refusals,
+    settle,
+    stop,
+    storing,
+)
+from agentstop.frozen import Known
 from agentstop.models.facts import CallOutcome
 from agentstop.states import Folded, OperationFacts, Source
 from tests.soak.commands import play, script
@@ -66,6 +82,21 @@ def _nothing(*_: Any, **__: Any) -> None:
     """In place of what should have been done."""
 
 
+def _says_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it is in force, before anybody has been told."""
+
+    def put_in_force(made: Any) -> Any:
+        freeze._say_in_force(made.pk)
+        made.refresh_from_db()
+        return made
+
+    monkeypatch.setattr(freeze, "put_in_force", put_in_force)
+
+
+def _free(*_: Any) -> Known:
+    return Known(0, ())
+
+
 def _never_due(monkeypatch: pytest.MonkeyPatch) -> None:
     fold = folding.fold
     monkeypatch.setattr(settle, "fold", lambda facts, now: replace(fold(facts, now), due_at=None))
@@ -93,6 +124,10 @@ FAULTS: dict[str, Break] = {
     "the gate sends again what is being cancelled": _in_the_gate("AND op.cancellation NOT IN", "OR op.key IN"),
     "the gate sends whatever was sent before": _in_the_gate("op.state IN ('prepared', 'not_sent', 'failed')", "1 = 1"),
     "the gate does not compare digests": _in_the_gate("op.digest = ", "op.digest <> '' OR op.digest = "),
+    "the gate does not ask which freeze has reached the task": _in_the_gate("AND freeze_epoch <= %(epoch)s", ""),
+    "a freeze reaches no task": _says_at_once,
+    "a task begins without a look at the clock": _replaced(frozen, "share_clock", lambda: 0),
+    "what undoes is never frozen": _replaced(compensate, "frozen", SimpleNamespace(share_clock=_nothing, read=_free)),
     "a pass never expires": _replaced(passes.Pass, "check", _nothing),
     "a result is admitted without a check": _replaced(settle, "_outcome", _admits),
     "a success is not stored": _drops_receipts,
@@ -115,6 +150,10 @@ WITHOUT_PREDICTIONS = [
     "the gate does not ask which run is live",
     "the gate asks nothing of the task",
     "the gate sends whatever was sent before",
+    "the gate does not ask which freeze has reached the task",
+    "a freeze reaches no task",
+    "a task begins without a look at the clock",
+    "what undoes is never frozen",
     "a result is admitted without a check",
     "what a look-up does not find is absent",
     "a stop leaves the run live",
