@@ -7,10 +7,10 @@ from typing import Any
 
 from agentstop import bodies, database, permissions, question_facts, telling, wake
 from agentstop.exceptions import NotOpen, TaskNotFound
+from agentstop.folds.question_states import Kind, QuestionState
 from agentstop.models import Decision, Question, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.question_facts import Asked
-from agentstop.question_states import Kind, QuestionState
 from agentstop.questions import APPROVED, LONGEST
 from agentstop.sending import in_domain
 from agentstop.stop_signal import reason_over

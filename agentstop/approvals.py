@@ -7,10 +7,10 @@ from dataclasses import replace
 from agentstop import bodies, calls, database, questions, refusals
 from agentstop.carry import Manner, replayed
 from agentstop.exceptions import Declined, Finished, OutcomeUnknown, Paused, Stopped, Superseded
+from agentstop.folds.question_states import Kind
 from agentstop.models import Operation
 from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Outcome
-from agentstop.question_states import Kind
 from agentstop.questions import Wish
 from agentstop.refusals import Replay
 from agentstop.request import Request

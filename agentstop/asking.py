@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from agentstop import bodies, conf, connectors, database, settle
 from agentstop.exceptions import PassExpired
 from agentstop.facts import facts_of
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
+from agentstop.folds.references import open_ones
 from agentstop.heartbeat import kept_alive
 from agentstop.models import Operation
 from agentstop.passes import Lease, Pass
 from agentstop.providers.base import Answer, CancelReply, Context, LookUp, Provider, Submission
-from agentstop.references import open_ones
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Admission, Heard, Settled
 from agentstop.states import Claim, Source

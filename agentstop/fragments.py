@@ -10,9 +10,9 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
-from agentstop.operation_report import OperationReport
-from agentstop.report import TaskReport
-from agentstop.role import Role
+from agentstop.reports.operation_report import OperationReport
+from agentstop.reports.report import TaskReport
+from agentstop.reports.role import Role
 
 PARTS = ("state", "line", "questions", "alert", "inputs", "family")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from agentstop import database
 from agentstop.exceptions import TaskNotFound
-from agentstop.input_states import Became, InputFact
+from agentstop.folds.input_states import Became, InputFact
 from agentstop.models import Decision, Input, InputEvent, Task
 
 

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 
 from django.utils.translation import gettext
 
-from agentstop import connectors, database, handover, settle
+from agentstop import connectors, database, settle
 from agentstop.facts import facts_of
-from agentstop.folding import fold
-from agentstop.handover import Left
+from agentstop.folds.folding import fold
 from agentstop.models import Attempt, Call, Decision, Operation, Run
 from agentstop.models.facts import CallOutcome, Decided
 from agentstop.sending import in_domain
 from agentstop.states import OperationState, TaskState, Verb
-from agentstop.wording import Situation
+from agentstop.words import handover
+from agentstop.words.handover import Left
+from agentstop.words.wording import Situation
 
 NO_EFFECT = frozenset({OperationState.FAILED, OperationState.CANCELLED, OperationState.NOT_SENT})
 PERHAPS_UNDONE = frozenset(OperationState) - NO_EFFECT  # by an undoing in one of these states

@@ -12,8 +12,8 @@ from typing import Any
 
 from agentstop import bodies, database, permissions, wake
 from agentstop.exceptions import Denied, TaskNotFound
+from agentstop.folds.input_states import RELEASABLE, WITHDRAWABLE, Became, FoldedInput, InputState, fold_input
 from agentstop.holding import facts_of, locked_task, set_waits
-from agentstop.input_states import RELEASABLE, WITHDRAWABLE, Became, FoldedInput, InputState, fold_input
 from agentstop.models import Input as Row
 from agentstop.models import InputEvent, Task
 from agentstop.models.facts import Decided

@@ -14,11 +14,12 @@ from urllib.parse import urlencode
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from agentstop import bodies, captions, database, permissions, report, silence
+from agentstop import bodies, captions, database, permissions, silence
 from agentstop.closing import MAY_GO_ON
 from agentstop.models import Operation, Question, Task
-from agentstop.report import TaskReport
-from agentstop.role import Role
+from agentstop.reports import report
+from agentstop.reports.report import TaskReport
+from agentstop.reports.role import Role
 from agentstop.states import Cancellation, OperationState, TaskState
 
 SIZE = 25  # tasks of a page

@@ -17,9 +17,11 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.utils import timezone, translation
 
-from agentstop import account, permissions, report, wake
+from agentstop import permissions, wake
+from agentstop.accounts import account
 from agentstop.fragments import Picture, draw
-from agentstop.role import Role
+from agentstop.reports import report
+from agentstop.reports.role import Role
 from agentstop.sending import in_domain
 
 logger = logging.getLogger(__name__)

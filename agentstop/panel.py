@@ -11,10 +11,11 @@ from django.urls import get_script_prefix, reverse
 from django.utils import timezone
 from django.utils.translation import get_language, gettext
 
-from agentstop import conf, fragments, inputs, listing, report
+from agentstop import conf, fragments, inputs, listing
 from agentstop.listing import Asked
-from agentstop.report import TaskReport
-from agentstop.role import Role
+from agentstop.reports import report
+from agentstop.reports.report import TaskReport
+from agentstop.reports.role import Role
 
 SOCKETS = "ws/agentstop/"  # below the site's root; `agentstop.routing` answers there
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import AgentStopError, PassExpired
-from agentstop.process_parent import Child, ProcessEnded
+from agentstop.process.parent import Child, ProcessEnded
 from agentstop.sending import sender
 
 __all__ = ["InProcess", "ProcessEnded", "in_process"]

@@ -12,9 +12,9 @@ from django.db.models import Max, OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from agentstop import database
+from agentstop.folds.question_states import QuestionFacts, QuestionState, fold_question
 from agentstop.models import Decision, Question, Run, Task
 from agentstop.models.facts import Decided, Effect
-from agentstop.question_states import QuestionFacts, QuestionState, fold_question
 from agentstop.states import RunState
 
 

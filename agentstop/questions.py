@@ -10,9 +10,9 @@ from typing import Any, Literal, Required, TypedDict, Unpack
 
 from agentstop import bodies, database, liveness, question_facts, telling, waiting, wake
 from agentstop.exceptions import Declined, Expired, KeyReused, Refused, TaskNotFound, Unanswered
+from agentstop.folds.question_states import Kind, QuestionState
 from agentstop.models import Question, Task
 from agentstop.question_facts import Asked
-from agentstop.question_states import Kind, QuestionState
 from agentstop.sending import in_domain
 from agentstop.stop_signal import reason_over
 

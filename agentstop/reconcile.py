@@ -18,7 +18,7 @@ from typing import Any
 from agentstop import asking, bodies, conf, connectors, database, permissions, settle, wake
 from agentstop.exceptions import TaskNotFound
 from agentstop.facts import facts_of
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
 from agentstop.follow_up import back_off, can_look_up, wants_cancel, wants_look
 from agentstop.models import Attempt, Decision, Operation
 from agentstop.models.facts import Decided

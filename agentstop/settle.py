@@ -14,7 +14,7 @@ from django.db.models import Min
 
 from agentstop import bodies, connectors, database, storing, telling, wake
 from agentstop.facts import facts_of
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
 from agentstop.follow_up import schedule
 from agentstop.models import Attempt, Call, ContextEntry, Operation, Receipt
 from agentstop.models.facts import CallOutcome

@@ -1,4 +1,4 @@
-"""The vocabulary of states and facts. What facts say is folded in `agentstop.folding`.
+"""The vocabulary of states and facts. What facts say is folded in `agentstop.folds.folding`.
 
 Times are aware datetimes of the database's clock.
 """

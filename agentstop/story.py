@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from agentstop.sentences import Tone
+from agentstop.words.sentences import Tone
 
 
 class Kind(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentstop import database, wake
 from agentstop.exceptions import Paused
+from agentstop.folds.input_states import Became, InputFact
 from agentstop.holding import facts_of, locked_task, set_waits, waiting
-from agentstop.input_states import Became, InputFact
 from agentstop.inputs import Input, as_value
 from agentstop.models import Input as Row
 from agentstop.models import InputEvent, Task

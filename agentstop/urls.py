@@ -34,27 +34,27 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agentstop import family_views, input_views, list_views, question_views, timeline_views, views
+from agentstop.views import family_views, input_views, list_views, question_views, task_views, timeline_views
 
 app_name = "agentstop"
 
 urlpatterns = [
     path("tasks/", list_views.tasks, name="tasks"),
     path("tasks/stop/", list_views.stop_all, name="stop_all"),
-    path("tasks/<int:task>/", views.task, name="task"),
-    path("tasks/<int:task>/panel/", views.fragment, name="panel"),
-    path("tasks/<int:task>/stop/", views.press_stop, name="stop"),
+    path("tasks/<int:task>/", task_views.task, name="task"),
+    path("tasks/<int:task>/panel/", task_views.fragment, name="panel"),
+    path("tasks/<int:task>/stop/", task_views.press_stop, name="stop"),
     path("tasks/<int:task>/pause/", family_views.press_pause, name="pause"),
     path("tasks/<int:task>/resume/", family_views.press_resume, name="resume"),
     path("tasks/<int:task>/new-run/", family_views.new_run, name="new_run"),
     path("tasks/<int:task>/family/", family_views.family, name="family"),
-    path("tasks/<int:task>/look-up/", views.look_up, name="look_up"),
+    path("tasks/<int:task>/look-up/", task_views.look_up, name="look_up"),
     path("tasks/<int:task>/answer/", question_views.reply, name="answer"),
     path("tasks/<int:task>/timeline/", timeline_views.timeline, name="timeline"),
     path("tasks/<int:task>/timeline.svg", timeline_views.timeline_file, name="timeline_file"),
     path("tasks/<int:task>/input/", input_views.add, name="add_input"),
     path("tasks/<int:task>/input/release/", input_views.release, name="release_input"),
     path("tasks/<int:task>/input/withdraw/", input_views.withdraw, name="withdraw_input"),
-    path("operations/<int:operation>/undo/", views.undo, name="undo"),
-    path("operations/<int:operation>/settle/", views.settle, name="settle"),
+    path("operations/<int:operation>/undo/", task_views.undo, name="undo"),
+    path("operations/<int:operation>/settle/", task_views.settle, name="settle"),
 ]

@@ -13,10 +13,10 @@ from django.db.models import QuerySet
 from agentstop import database, frozen
 from agentstop.descendants import ALIVE
 from agentstop.facts import facts_of
-from agentstop.folding import fold
-from agentstop.histories import DecisionFact, fold_runs, fold_task
+from agentstop.folds.folding import fold
+from agentstop.folds.histories import DecisionFact, fold_runs, fold_task
+from agentstop.folds.input_states import fold_input
 from agentstop.holding import facts_of as input_facts_of
-from agentstop.input_states import fold_input
 from agentstop.models import Decision, Input, Operation, Run, Task
 from agentstop.models.facts import Effect
 

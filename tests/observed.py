@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentstop import account, report
+from agentstop.accounts import account
 from agentstop.models import Call, Operation, Receipt, Task
-from agentstop.operation_report import OperationReport
+from agentstop.reports import report
+from agentstop.reports.operation_report import OperationReport
 from agentstop.runs import Run
 from agentstop.states import Cancellation, OperationState
-from agentstop.wording import Label, Reading
+from agentstop.words.wording import Label, Reading
 
 
 @dataclass(frozen=True, slots=True)

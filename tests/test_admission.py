@@ -14,11 +14,11 @@ from django.db import connection
 from agentstop import database, settle, storing
 from agentstop.exceptions import Stale
 from agentstop.runs import Run, begin
-from agentstop.sentences import ANSWERED_BEFORE
 from agentstop.settle import Heard
 from agentstop.states import Claim, Source
 from agentstop.stop import stop
-from agentstop.wording import Label
+from agentstop.words.sentences import ANSWERED_BEFORE
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.observed import call_outcomes, of_key, task_of
 from tests.races.scene import wait_for_the_lock

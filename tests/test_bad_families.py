@@ -13,11 +13,13 @@ from django.contrib.auth.models import User
 from django.core import signing
 from django.utils import timezone
 
-from agentstop import account, alive, report
+from agentstop import alive
+from agentstop.accounts import account
 from agentstop.exceptions import BadToken, Denied, Finished, Paused, Refused, Stopped, Superseded, TaskNotFound
 from agentstop.models import Attempt, Decision, ServingLink, Task
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause, resume
+from agentstop.reports import report
 from agentstop.runs import TOKEN_SALT, Run, begin, serve
 from agentstop.spawning import ClosesARing
 from agentstop.stop import stop

@@ -14,13 +14,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
-from agentstop import family_account, report, starting
+from agentstop import starting
+from agentstop.accounts import family_account
 from agentstop.exceptions import Stopped, Superseded
-from agentstop.family_report import FamilyReport
 from agentstop.lifecycle import create
 from agentstop.models import Decision, ServingLink, Task
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause
+from agentstop.reports import report
+from agentstop.reports.family_report import FamilyReport
 from agentstop.runs import Run, begin, serve
 from agentstop.stop import stop
 from tests.observed import task_of

@@ -11,8 +11,9 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 
-from agentstop import account, database
 from agentstop import compensate as compensating
+from agentstop import database
+from agentstop.accounts import account
 from agentstop.compensate import compensate
 from agentstop.exceptions import ConnectorNotConfigured, Denied, Frozen
 from agentstop.freeze import NoSuchFreeze, afreeze, ain_force, aunfreeze, freeze, unfreeze

@@ -11,11 +11,13 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.html import escape
 
-from agentstop import account, lifecycle, report
+from agentstop import lifecycle
+from agentstop.accounts import account
 from agentstop.exceptions import Frozen
 from agentstop.freeze import freeze, unfreeze
 from agentstop.models import Freeze, Operation, Task
-from agentstop.report import TaskReport
+from agentstop.reports import report
+from agentstop.reports.report import TaskReport
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.templatetags.agentstop import agentstop_clock

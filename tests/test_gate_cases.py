@@ -23,11 +23,11 @@ from agentstop.exceptions import BadToken, PassExpired, Stopped, Superseded
 from agentstop.models import Receipt
 from agentstop.outcomes import Outcome, text_only
 from agentstop.runs import TOKEN_SALT, Run, begin
-from agentstop.sentences import MOMENT_UNKNOWN, RECEIPTS
 from agentstop.states import Claim, OperationState, Source
 from agentstop.stop import stop
 from agentstop.stop_signal import held
-from agentstop.wording import Label
+from agentstop.words.sentences import MOMENT_UNKNOWN, RECEIPTS
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import database_connections, eventually, left_over, threads
 from tests.observed import call_outcomes, claims, of_key, task_of

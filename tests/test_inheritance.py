@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 import pytest
 from django.contrib.auth.models import User
 
-from agentstop import handover, sending
+from agentstop import sending
 from agentstop.compensate import compensate
 from agentstop.dispatched import Dispatched
-from agentstop.handover import Left, tell
 from agentstop.inheritance import Inherited
 from agentstop.models import Operation
 from agentstop.reconcile import look_up_now, work
@@ -21,6 +20,8 @@ from agentstop.runs import Run, begin
 from agentstop.states import OperationState
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
+from agentstop.words import handover
+from agentstop.words.handover import Left, tell
 from tests.conftest import HANG_GUARD, InThread
 from tests.passing import let_pass
 from tests.reports.acts import BLIND, NOTIFY, REPORT, UPLOAD, ask, operation

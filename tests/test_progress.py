@@ -14,7 +14,7 @@ from django.utils.translation import override
 from agentstop import bodies, database, settle
 from agentstop.dispatched import Dispatched
 from agentstop.models import Operation, Receipt
-from agentstop.operation_report import Progress
+from agentstop.reports.operation_report import Progress
 from agentstop.runs import Run, begin
 from agentstop.settle import Heard
 from agentstop.states import Claim, Source

@@ -17,8 +17,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agentstop import folding, manifold, reconcile, sentences
+from agentstop import reconcile
 from agentstop.compensate import compensate
+from agentstop.folds import folding
 from agentstop.models import Attempt, Operation, Receipt
 from agentstop.providers.base import Cancel, Capability, Compensation, LookUp
 from agentstop.runs import begin
@@ -28,7 +29,8 @@ from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import PROVIDER, sandbox_options
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words import manifold, sentences
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD
 from tests.observed import Observed, observed
 from tests.passing import let_pass

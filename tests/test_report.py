@@ -11,15 +11,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agentstop import account, database, lifecycle, remedies, report
+from agentstop import database, lifecycle
+from agentstop.accounts import account
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation, Receipt, Run, Task
-from agentstop.operation_report import OperationReport
-from agentstop.report import TaskReport
+from agentstop.reports import remedies, report
+from agentstop.reports.operation_report import OperationReport
+from agentstop.reports.report import TaskReport
 from agentstop.runs import begin
-from agentstop.sentences import Label
 from agentstop.states import Claim, OperationState, Source, TaskState
 from agentstop.stop import stop
+from agentstop.words.sentences import Label
 
 pytestmark = pytest.mark.usefixtures("tools")
 

@@ -19,12 +19,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agentstop import account, alive, report, silence
+from agentstop import alive, silence
+from agentstop.accounts import account
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import Paused, Stopped
 from agentstop.models import Attempt, Decision, Task
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause
+from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.verify import differences

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from agentstop import addresses, database, sending, settle
+from agentstop import database, sending, settle
 from agentstop.compensate import compensate
 from agentstop.models import Decision, Operation, Receipt
 from agentstop.runs import begin
@@ -22,6 +22,7 @@ from agentstop.states import Claim, Source
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import TAKE_DOWN
+from agentstop.views import addresses
 from tests.conftest import HANG_GUARD
 from tests.test_views import HTMX, browser, text_of
 

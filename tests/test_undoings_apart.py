@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import User
 
-from agentstop import account, report, sentences
+from agentstop.accounts import account
 from agentstop.compensate import compensate
-from agentstop.sentences import Label
+from agentstop.reports import report
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
+from agentstop.words import sentences
+from agentstop.words.sentences import Label
 from tests.conftest import HANG_GUARD
 from tests.test_undo_pages import made, page
 from tests.test_views import browser

@@ -14,12 +14,13 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agentstop import freeze_report, frozen_words
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic, short
 from agentstop.admin.freezing import FreezeForm, Question, holds, standing, title, with_end
 from agentstop.exceptions import Denied
 from agentstop.freeze import freeze, may_freeze, unfreeze
 from agentstop.models import Freeze
+from agentstop.reports import freeze_report
+from agentstop.words import frozen_words
 
 
 @admin.register(Freeze)

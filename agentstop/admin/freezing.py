@@ -15,12 +15,14 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from agentstop import connectors, database, freeze_report, frozen_words
+from agentstop import connectors, database
 from agentstop.closing import MAY_GO_ON
 from agentstop.freeze import affected, require_meaning
 from agentstop.models import Freeze, Operation
 from agentstop.models.facts import Effect
-from agentstop.remedies import name_of
+from agentstop.reports import freeze_report
+from agentstop.reports.remedies import name_of
+from agentstop.words import frozen_words
 
 AFFECTED = ngettext_lazy(
     "%(count)d task that runs or waits is affected now. Those that begin or ask for it later are held as well.",

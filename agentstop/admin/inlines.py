@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from agentstop import database, settle
 from agentstop.admin.base import IN_LIST, ON_PAGE, moment, short
 from agentstop.admin.reading import reads_as
-from agentstop.input_states import Became, InputFact, fold_input
-from agentstop.input_wording import read_input
+from agentstop.folds.input_states import Became, InputFact, fold_input
 from agentstop.models import Attempt, Call, Decision, Input, InputEvent, Operation, Receipt, Run
+from agentstop.words.input_wording import read_input
 
 
 class Newest(BaseInlineFormSet):  # type: ignore[type-arg]  # Django's class takes no argument when it runs

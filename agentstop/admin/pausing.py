@@ -13,12 +13,13 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from agentstop import family_words, per_task, permissions, starting
+from agentstop import per_task, permissions, starting
 from agentstop.admin.base import ReadOnlyAdmin, Tool, non_atomic
 from agentstop.exceptions import Denied, Paused, Superseded, TaskNotFound
 from agentstop.models import Task
 from agentstop.pause import open_causes, pause, resume
 from agentstop.states import TaskState
+from agentstop.words import family_words
 
 SAID = {
     "pause": {

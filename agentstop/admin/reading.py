@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from agentstop import account, report
+from agentstop.accounts import account
 from agentstop.models import Operation
-from agentstop.operation_report import OperationReport
+from agentstop.reports import report
+from agentstop.reports.operation_report import OperationReport
 from agentstop.states import Cancellation, OperationState, TaskState
-from agentstop.wording import Situation, read
+from agentstop.words.wording import Situation, read
 
 _TOLD = "_agentstop_told"
 

@@ -7,7 +7,7 @@ import re
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from agentstop.bulk_report import PAIRS, pairs_of
+from agentstop.reports.bulk_report import PAIRS, pairs_of
 
 
 class StopForm(forms.Form):

@@ -22,8 +22,8 @@ from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, Operation
 from agentstop.admin.pausing import PausesTasks
 from agentstop.admin.questions import QuestionInline
 from agentstop.admin.stopping import StopForm, task_ids
-from agentstop.bulk_report import Choice, counts_of, stop_named, with_open
 from agentstop.models import Run, ServingLink, Task
+from agentstop.reports.bulk_report import Choice, counts_of, stop_named, with_open
 from agentstop.states import TaskState
 
 

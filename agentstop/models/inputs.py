@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from agentstop.input_states import Became
+from agentstop.folds.input_states import Became
 from agentstop.models.facts import Decision
 from agentstop.models.fields import one_of, word_field
 from agentstop.models.task import Task

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from agentstop.folds.question_states import Kind
 from agentstop.models.fields import one_of, word_field
 from agentstop.models.operation import Operation
 from agentstop.models.task import Task
-from agentstop.question_states import Kind
 
 
 class Question(models.Model):

@@ -14,10 +14,12 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agentstop import drawing, panel, report
+from agentstop import panel
 from agentstop.exceptions import TaskNotFound
 from agentstop.listing import Asked
 from agentstop.models import Task
+from agentstop.reports import report
+from agentstop.timeline import drawing
 
 register = template.Library()
 

@@ -10,10 +10,10 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from agentstop import captions
-from agentstop.sentences import Tone
 from agentstop.story import Extent, Kind
-from agentstop.timeline import fitted
-from agentstop.timescale import DAY, SECOND, Tick
+from agentstop.timeline.layout import fitted
+from agentstop.timeline.timescale import DAY, SECOND, Tick
+from agentstop.words.sentences import Tone
 
 register = template.Library()
 

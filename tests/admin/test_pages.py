@@ -16,7 +16,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from agentstop import account, database, report
+from agentstop import database
+from agentstop.accounts import account
 from agentstop.exceptions import Unanswered
 from agentstop.inputs import add
 from agentstop.models import (
@@ -32,6 +33,7 @@ from agentstop.models import (
     Task,
 )
 from agentstop.models import Run as RunRow
+from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.states import OperationState
 from agentstop.stop import stop

@@ -105,7 +105,7 @@ def test_one_failure_hides_no_answer(
 
     client = login(operator)
     asked = select(client, *four)
-    monkeypatch.setattr("agentstop.bulk_report.stop", breaking)
+    monkeypatch.setattr("agentstop.reports.bulk_report.stop", breaking)
     answered = confirm(client, asked)
     assert sorted(kinds(answered)) == ["error", "info", "info", "success"]
     assert "Not stopped: OperationalError." in answered.text

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 import pytest
 from django.utils.translation import override
 
-from agentstop import evidence, folding, sentences
-from agentstop.folding import fold
-from agentstop.histories import DecisionFact, fold_task
-from agentstop.input_states import InputState
-from agentstop.input_wording import NAMES
+from agentstop.folds import evidence, folding
+from agentstop.folds.folding import fold
+from agentstop.folds.histories import DecisionFact, fold_task
+from agentstop.folds.input_states import InputState
 from agentstop.states import (
     Cancellation,
     Claim,
@@ -22,7 +21,9 @@ from agentstop.states import (
     Source,
     TaskState,
 )
-from agentstop.wording import Situation, read
+from agentstop.words import sentences
+from agentstop.words.input_wording import NAMES
+from agentstop.words.wording import Situation, read
 from tests.docs.pages import ROOT, blocks, prose, table, words
 from tests.folding.scenes import answer, at, attempt, facts, lost, push, read_back, receipt, unsent
 

@@ -12,13 +12,13 @@ import httpx
 import pytest
 from django.utils.functional import Promise
 
-from agentstop import sentences
 from agentstop.providers.base import Cancel, Capability, Extent, LookUp, Provider, SubmitIdempotency
 from agentstop.providers.http import HttpProvider
 from agentstop.providers.http_action import STATES, HttpAction
 from agentstop.providers.http_answers import cancelled, looked_up, submitted
 from agentstop.providers.http_exchange import NoReply, Reply
 from agentstop.states import Claim
+from agentstop.words import sentences
 from tests.docs.pages import ROOT, prose, table, words
 
 PAGE = ROOT / "docs" / "providers.md"

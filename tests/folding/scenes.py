@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
 from agentstop.states import (
     AttemptFact,
     CancelFacts,

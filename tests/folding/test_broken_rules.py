@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentstop import evidence, folding
+from agentstop.folds import evidence, folding
 from agentstop.states import AttemptFact
 from tests.folding.invariants import OF_EACH_SET, OF_WHAT_FOLLOWS
 from tests.folding.scenes import folded, state

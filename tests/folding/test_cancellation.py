@@ -7,8 +7,8 @@ from itertools import combinations, permutations, product
 
 import pytest
 
-from agentstop.cancellation import fold_cancellation
-from agentstop.folding import fold
+from agentstop.folds.cancellation import fold_cancellation
+from agentstop.folds.folding import fold
 from agentstop.states import (
     FINAL_STATES,
     OPEN_CANCELLATIONS,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
 from agentstop.states import (
     OPEN_STATES,
     CancelAnswer,

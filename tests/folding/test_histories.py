@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agentstop import evidence
+from agentstop.folds import evidence
 from agentstop.states import OperationState
 from tests.folding.histories import History, lie, random_history
 from tests.folding.literal import literal_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
 from agentstop.states import AttemptFact, OperationFacts, OperationState, ReceiptFact
 from tests.folding.literal import literal_state
 from tests.folding.scenes import answer, at, attempt, facts, folded, lost, person, push, read_back, receipt, unsent

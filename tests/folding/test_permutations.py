@@ -13,7 +13,7 @@ from itertools import combinations, permutations
 
 import pytest
 
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
 from agentstop.states import AttemptFact, Claim, OperationFacts, OperationState, ReceiptFact
 from tests.folding.scenes import at, attempt, facts
 from tests.folding.universe import Kind, heard, kinds

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from agentstop.folding import fold
+from agentstop.folds.folding import fold
 from agentstop.states import (
     CancelAnswer,
     CancelFacts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentstop import holding
-from agentstop.input_states import FoldedInput, InputState, Sent, fold_input
+from agentstop.folds.input_states import FoldedInput, InputState, Sent, fold_input
 from agentstop.models import Input, InputEvent, Task
 from agentstop.verify import differences
 

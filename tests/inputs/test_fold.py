@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from agentstop.input_states import RELEASABLE, WITHDRAWABLE, Became, InputFact, InputState, Sent, fold_input
+from agentstop.folds.input_states import RELEASABLE, WITHDRAWABLE, Became, InputFact, InputState, Sent, fold_input
 
 B = Became
 ONE, TWO = InputFact(B.TAKEN, 1), InputFact(B.TAKEN, 2)

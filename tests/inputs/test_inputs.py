@@ -12,7 +12,7 @@ from django.db import transaction
 
 from agentstop import inputs, lifecycle
 from agentstop.exceptions import Denied, Finished, GateInTransaction, Paused, Stopped, Superseded, TaskNotFound
-from agentstop.input_states import InputState, Sent
+from agentstop.folds.input_states import InputState, Sent
 from agentstop.inputs import LONGEST, aadd, add, arelease, awithdraw, release, withdraw
 from agentstop.models import Decision, Input, InputEvent
 from agentstop.pause import pause, resume

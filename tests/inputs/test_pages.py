@@ -15,13 +15,15 @@ from django.utils import timezone
 from django.utils.html import escape
 from pytest_django.fixtures import Settings
 
-from agentstop import account, input_account, lifecycle, report
-from agentstop.input_states import Became, FoldedInput, InputFact, InputState, Sent, fold_input
-from agentstop.input_wording import NAMES, read_input
+from agentstop import lifecycle
+from agentstop.accounts import account, input_account
+from agentstop.folds.input_states import Became, FoldedInput, InputFact, InputState, Sent, fold_input
 from agentstop.inputs import LONGEST, add, release, withdraw
 from agentstop.models import Decision, Input, InputEvent
+from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
+from agentstop.words.input_wording import NAMES, read_input
 from tests.inputs.reading import folded
 
 HTMX = {"HX-Request": "true"}

@@ -13,7 +13,7 @@ from django.test import Client
 from agentstop import lifecycle
 from agentstop.fragments import in_list
 from agentstop.models import Task
-from agentstop.report import load
+from agentstop.reports.report import load
 from agentstop.runs import begin
 from agentstop.stop import stop
 from tests.lists.many import in_doubt, many_tasks

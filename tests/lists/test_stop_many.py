@@ -10,10 +10,11 @@ from django.contrib.auth.models import Permission, User
 from django.db import OperationalError
 from django.test import Client
 
-from agentstop import lifecycle, list_views
+from agentstop import lifecycle
 from agentstop.models import Decision, Task
 from agentstop.runs import begin
 from agentstop.stop import StopReport, stop
+from agentstop.views import list_views
 from tests.lists.many import in_doubt, many_tasks, under_way
 from tests.test_views import browser, text_of
 
@@ -81,7 +82,7 @@ def test_one_failure_hides_no_answer_and_comes_first(ann: User, some: None, monk
 
     client = browser(ann)
     asked = client.get(MINE)
-    monkeypatch.setattr("agentstop.bulk_report.stop", breaking)
+    monkeypatch.setattr("agentstop.reports.bulk_report.stop", breaking)
     text = text_of(confirm(client, asked))
     assert "1 task not stopped · 2 tasks stopped" in text
     assert text.index("Not stopped: OperationalError.") < text.index("Stopped. Nothing new will be sent.")

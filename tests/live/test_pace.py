@@ -11,9 +11,11 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agentstop import account, fragments, live, report
+from agentstop import fragments, live
+from agentstop.accounts import account
 from agentstop.live import GAP, Reader, Registry, Viewer
 from agentstop.models import Attempt, Operation, Task
+from agentstop.reports import report
 from agentstop.runs import Run
 from agentstop.sending import in_domain
 from tests.conftest import InThread

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import User
 
-from agentstop import report
 from agentstop.answers import aanswer
 from agentstop.exceptions import Unanswered
 from agentstop.models import Question
+from agentstop.reports import report
 from agentstop.runs import Run
 from agentstop.sending import in_domain
 from agentstop.stop import astop

@@ -23,11 +23,11 @@ from agentstop import sending
 from agentstop.exceptions import AgentStopError
 from agentstop.models import Operation, Receipt
 from agentstop.outcomes import Outcome
-from agentstop.process_parent import Child
+from agentstop.process.parent import Child
 from agentstop.processes import in_process
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import claims

@@ -19,7 +19,7 @@ from agentstop.reconcile import work
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import claims

@@ -21,7 +21,7 @@ from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.questions.conftest import Waiting
 from tests.reports.acts import NOTIFY, assert_agrees, counts, operation, refusals, seen, words

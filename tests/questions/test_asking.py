@@ -10,12 +10,13 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
-from agentstop import questions, report, wake
+from agentstop import questions, wake
 from agentstop.answers import aanswer, answer, decline
 from agentstop.exceptions import Declined, Expired, Finished, KeyReused, Stopped, Superseded, Unanswered
 from agentstop.models import Decision, Question
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause, resume
+from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.sending import DOMAIN_THREADS, in_domain
 from agentstop.stop import stop

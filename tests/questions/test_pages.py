@@ -13,11 +13,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agentstop import account, question_facts, report
+from agentstop import question_facts
+from agentstop.accounts import account
 from agentstop.answers import answer, decline
 from agentstop.exceptions import Unanswered
 from agentstop.fragments import in_list
 from agentstop.models import Decision, Question
+from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from tests.passing import let_pass

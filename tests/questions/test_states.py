@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from agentstop import question_sentences as sentences
-from agentstop.question_states import QuestionFacts, QuestionState, fold_question
+from agentstop.folds.question_states import QuestionFacts, QuestionState, fold_question
 from agentstop.states import RunState
+from agentstop.words import question_sentences as sentences
 
 START = datetime(2026, 11, 29, 12, tzinfo=UTC)
 

@@ -6,7 +6,8 @@ import html
 import re
 from dataclasses import dataclass
 
-from agentstop import account, report
+from agentstop.accounts import account
+from agentstop.reports import report
 
 ROW = re.compile(r'<li class="agentstop-operation" id="agentstop-operation-(\d+)"(.*?)</li>', re.DOTALL)
 PARTS = (

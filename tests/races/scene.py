@@ -12,7 +12,7 @@ from agentstop import reconcile
 from agentstop.states import Cancellation
 from agentstop.stop import StopReport
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.counted import eventually
 from tests.observed import Observed, of_key
 from tests.races.beside import NOTIFY, Beside

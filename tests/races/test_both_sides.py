@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentstop.sentences import ANSWERED_BEFORE
 from agentstop.states import Cancellation
+from agentstop.words.sentences import ANSWERED_BEFORE
 from tests.races.conftest import Play
 from tests.races.scene import (
     ACTIVE,

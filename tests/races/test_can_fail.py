@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentstop import closing, connectors, descendants, gate, report, stop
+from agentstop import closing, connectors, descendants, gate, stop
 from agentstop.models import Task
+from agentstop.reports import report
 from tests.races.conftest import Play
 from tests.races.scene import ACTIVE, DONE, Row
 from tests.races.senders import Sender

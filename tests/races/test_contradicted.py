@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from agentstop import reconcile
-from agentstop.sentences import CONTRADICTORY
 from agentstop.states import Cancellation
+from agentstop.words.sentences import CONTRADICTORY
 from tests.counted import eventually
 from tests.observed import claims
 from tests.races.conftest import Play, Start

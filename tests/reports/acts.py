@@ -14,7 +14,7 @@ from agentstop.outcomes import Outcome
 from agentstop.runs import Run
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.observed import Observed, observed
 from tests.passing import let_pass
 

@@ -21,15 +21,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from agentstop import reconcile, report, sending
+from agentstop import reconcile, sending
 from agentstop.answers import answer, decline
 from agentstop.exceptions import Declined, NotOpen, Stopped, Unanswered
 from agentstop.models import Attempt, Decision, Question
 from agentstop.outcomes import Outcome
+from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import task_of

@@ -27,7 +27,7 @@ from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.observed import task_of
 from tests.reports.acts import NOTIFY, ask, asked, assert_agrees, long_after, page, seen, words

@@ -23,7 +23,7 @@ from pytest_django.fixtures import Settings
 
 from agentstop import sending
 from agentstop.exceptions import Stopped, Unanswered
-from agentstop.input_states import InputState
+from agentstop.folds.input_states import InputState
 from agentstop.models import Receipt
 from agentstop.runs import Run, begin
 from agentstop.stop import stop

@@ -29,7 +29,7 @@ from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import task_of

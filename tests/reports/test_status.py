@@ -36,7 +36,7 @@ from agentstop.settlement import settle_by_hand
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import Observed, claims, observed, task_of

@@ -34,7 +34,7 @@ from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import sandbox_connector
 from agentstop.verify import differences
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.observed import claims, observed, task_of
 from tests.reports.acts import (

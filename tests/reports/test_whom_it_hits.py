@@ -31,7 +31,7 @@ from agentstop.settlement import settle_by_hand
 from agentstop.states import Cancellation
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
-from agentstop.wording import Label
+from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.observed import task_of
 from tests.races.barriers import shared_client

@@ -11,21 +11,8 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection
 
-from agentstop import (
-    closing,
-    compensate,
-    evidence,
-    folding,
-    freeze,
-    frozen,
-    gate,
-    passes,
-    permissions,
-    refusals,
-    settle,
-    stop,
-    storing,
-)
+from agentstop import closing, compensate, freeze, frozen, gate, passes, permissions, refusals, settle, stop, storing
+from agentstop.folds import evidence, folding
 from agentstop.frozen import Known
 from agentstop.models.facts import CallOutcome
 from agentstop.states import Folded, OperationFacts, Source

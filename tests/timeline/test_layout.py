@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 
-from agentstop import timeline
 from agentstop.story import Fact, Kind, Row, Span, Story, Stretch
-from agentstop.timeline import LEFT, RIGHT, Lane, Picture, fitted, layout
+from agentstop.timeline import layout as layouts
+from agentstop.timeline.layout import LEFT, RIGHT, Lane, Picture, fitted, layout
 from tests.timeline.stories import T0, after, stories
 
 NEAR = 1e-6
@@ -167,7 +167,7 @@ def test_a_bar_reaches_from_mark_to_mark_and_what_goes_on_reaches_now() -> None:
     done, open_one = drawn.bars
     assert (done.x, done.x + done.width) == (drawn.marks[0].x, drawn.marks[1].x)
     assert (open_one.goes_on, open_one.unsure) == (True, True)
-    assert open_one.x + open_one.width == RIGHT - timeline.PAD
+    assert open_one.x + open_one.width == RIGHT - layouts.PAD
 
 
 def test_what_is_over_ends_with_its_last_fact_however_late_it_is_looked_at() -> None:
@@ -222,8 +222,8 @@ def test_the_legend_explains_what_is_there_and_nothing_else() -> None:
 def test_three_hundred_lanes_are_smaller_and_still_apart() -> None:
     rows = tuple(Row(f"{n}", "op", facts=(passed(n), answered(n + 0.2))) for n in range(300))
     picture = layout(Story(Row("task", "Task"), T0, rows), UTC)
-    assert picture.lane == timeline.SMALL_LANE
-    assert picture.height < 301 * timeline.SMALL_LANE + 200
+    assert picture.lane == layouts.SMALL_LANE
+    assert picture.height < 301 * layouts.SMALL_LANE + 200
 
 
 @pytest.mark.parametrize(

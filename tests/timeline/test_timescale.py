@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentstop.timescale import GAP, STEPS, round_moments, scale, spread
+from agentstop.timeline.timescale import GAP, STEPS, round_moments, scale, spread
 
 BERLIN = ZoneInfo("Europe/Berlin")
 START = datetime(2026, 11, 29, 13, 57, 3, 250_000, tzinfo=UTC)

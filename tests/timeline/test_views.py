@@ -17,12 +17,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
 
-from agentstop import chronicle, drawing, lifecycle
+from agentstop import lifecycle
 from agentstop.models import Operation, Task
 from agentstop.runs import begin, serve
 from agentstop.stop import stop
 from agentstop.story import Kind, Story
 from agentstop.templatetags.agentstop_timeline import agentstop_exact
+from agentstop.timeline import chronicle, drawing
 from tests.test_views import NASTY, browser, text_of
 from tests.timeline.scene import incident, quick, scene
 

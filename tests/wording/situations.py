@@ -8,7 +8,7 @@ from itertools import product
 
 from agentstop.providers.base import Cancel, Capability, LookUp, SubmitIdempotency
 from agentstop.states import Cancellation, Claim, OperationState, ReceiptFact, Source, TaskState
-from agentstop.wording import Situation
+from agentstop.words.wording import Situation
 
 PRESS = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BEFORE, AFTER = PRESS - timedelta(minutes=1), PRESS + timedelta(minutes=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentstop.states import Cancellation, OperationState, TaskState
-from agentstop.wording import Label, label_of, read
+from agentstop.words.wording import Label, label_of, read
 from tests.wording.situations import (
     C,
     S,

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from agentstop import sentences, wording
-from agentstop.agent_wording import read_agent
 from agentstop.states import RunState, TaskState
-from agentstop.wording import Label, Reading, Situation, count, read, summarise
+from agentstop.words import sentences, wording
+from agentstop.words.agent_wording import read_agent
+from agentstop.words.wording import Label, Reading, Situation, count, read, summarise
 from tests.wording.situations import (
     AFTER,
     BEFORE,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agentstop import exceptions, sentences
+from agentstop import exceptions
 from agentstop.providers.base import Cancel, Capability, LookUp, SubmitIdempotency
 from agentstop.states import Cancellation, Claim, OperationState, ReceiptFact, Source, TaskState
-from agentstop.wording import Label, Situation, Tone, read
+from agentstop.words import sentences
+from agentstop.words.wording import Label, Situation, Tone, read
 from tests.wording.situations import (
     AFTER,
     BEFORE,

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from agentstop import sending
 from agentstop.models import Operation
 from agentstop.runs import Run, begin
-from agentstop.sentences import Label
+from agentstop.words.sentences import Label
 from website.demo.promises.scenes import Tell, shows
 from website.demo.promises.signs import ACTIVE, NAMES, finished, halted
 from website.demo.promises.stage import Stage, require

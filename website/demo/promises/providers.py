@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from agentstop.sentences import Label
 from agentstop.states import Cancellation
+from agentstop.words.sentences import Label
 from website.demo.promises.scenes import Tell, shows
 from website.demo.promises.signs import ACTIVE, cancellation, finished, labelled
 from website.demo.promises.stage import Stage, require

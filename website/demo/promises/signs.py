@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentstop import sentences
-from agentstop.sentences import Label
 from agentstop.states import Cancellation
+from agentstop.words import sentences
+from agentstop.words.sentences import Label
 from website.demo.promises.panel import Seen
 
 Sign = Callable[[Seen], bool]

@@ -6,7 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from agentstop.sentences import Label
+from agentstop.words.sentences import Label
 from website.demo.promises.scenes import Tell, shows
 from website.demo.promises.signs import ACTIVE, halted, labelled, working
 from website.demo.promises.stage import Stage, require

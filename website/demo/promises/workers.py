@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentstop import verify
-from agentstop.sentences import Label
+from agentstop.words.sentences import Label
 from website.demo.models import Job, JobState
 from website.demo.promises.scenes import Tell, shows
 from website.demo.promises.signs import finished, labelled

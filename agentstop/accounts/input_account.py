@@ -1,0 +1,73 @@
+"""What is stored of a task's inputs, for those who read: all that is open, and the last of what is over."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Exists, F, Max, OuterRef, QuerySet, Window
+from django.db.models.functions import Left, RowNumber
+
+from agentstop import database
+from agentstop.folds.input_states import Became, InputFact
+from agentstop.models import Input, InputEvent
+
+SHOWN = 2_000  # characters of a text
+OPEN = 100  # of those that are not done with nor withdrawn
+OVER = 5  # of those that are
+
+
+@dataclass(frozen=True, slots=True)
+class KnownInput:
+    """One input with its facts; `head` is the beginning of its text."""
+
+    row: Input
+    head: str
+    events: tuple[InputEvent, ...]
+
+    @property
+    def facts(self) -> tuple[InputFact, ...]:
+        return tuple(InputFact(Became(event.became), event.run) for event in self.events)
+
+    @property
+    def cut(self) -> bool:
+        return len(self.head) > SHOWN
+
+
+@dataclass(frozen=True, slots=True)
+class KnownInputs:
+    """The newest of them in the order in which they were typed; `more` says that older open ones are not among them."""
+
+    known: tuple[KnownInput, ...] = ()
+    more: bool = False
+
+
+def load(task_id: int) -> KnownInputs:
+    rows = Input.objects.using(database.alias()).filter(task=task_id).select_related("by").defer("body")
+    heads: QuerySet[Any] = rows.annotate(head=Left("body", SHOWN + 1)).order_by("-pk")
+    over = Exists(InputEvent.objects.filter(input=OuterRef("pk"), became__in=[Became.DONE, Became.WITHDRAWN]))
+    place = Window(RowNumber(), partition_by=F("over"), order_by="-pk")
+    newest = list(heads.annotate(over=over).annotate(place=place).filter(place__lte=OPEN + 1))
+    still_open = [row for row in newest if not row.over]
+    ended = [row for row in newest if row.over][:OVER]
+    chosen = sorted([*still_open[:OPEN], *ended], key=lambda row: row.pk)
+    events = _events(chosen)
+    known = tuple(KnownInput(row, row.head, tuple(events[row.pk])) for row in chosen)
+    return KnownInputs(known, len(still_open) > OPEN)
+
+
+def _events(rows: Iterable[Input]) -> Mapping[int, Sequence[InputEvent]]:
+    found: dict[int, list[InputEvent]] = defaultdict(list)
+    events = InputEvent.objects.using(database.alias()).filter(input__in=[row.pk for row in rows])
+    for event in events.select_related("by").order_by("pk"):
+        found[event.input_id].append(event)
+    return found
+
+
+def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
+    """For each task that has inputs a value that is another one whenever something stored about them is."""
+    rows = Input.objects.using(database.alias()).filter(task__in=task_ids).values("task")
+    counted = rows.annotate(last=Max("pk"), event=Max("events__pk"), many=Count("pk"))
+    return {row[0]: row for row in counted.values_list("task", "last", "event", "many")}

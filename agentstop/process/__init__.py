@@ -1,0 +1,1 @@
+"""Both sides of a tool that runs in a process of its own."""

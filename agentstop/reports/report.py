@@ -1,0 +1,193 @@
+"""What is told of one task: the same values for page, list, websocket, admin and API, in the active language."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext
+
+from agentstop import permissions
+from agentstop.accounts import account
+from agentstop.accounts.account import Account, Known
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Task
+from agentstop.reports import controls, family_report, freeze_report, input_report, question_report, remedies
+from agentstop.reports.controls import Controls
+from agentstop.reports.family_report import FamilyReport
+from agentstop.reports.input_report import InputsReport
+from agentstop.reports.operation_report import OPEN, OperationReport, read_operation
+from agentstop.reports.question_report import QuestionReport
+from agentstop.reports.remedies import name_of
+from agentstop.reports.role import Role
+from agentstop.states import Cancellation, RunState, TaskState
+from agentstop.words import agent_wording, sentences, wording
+from agentstop.words import question_sentences as about_questions
+from agentstop.words.agent_wording import AgentLine
+from agentstop.words.frozen_words import HeldTold
+from agentstop.words.sentences import Label
+
+
+@dataclass(frozen=True, slots=True)
+class StopTold:
+    """Who stopped the task, when and why."""
+
+    by: str
+    at: datetime
+    reason: str
+    dispatch: str  # the last dispatch beside the press
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What is told of one task. `digest` is equal for equal words, whoever looks and when."""
+
+    id: int
+    title: str
+    owner: str
+    state: TaskState
+    name: str
+    since: datetime
+    run: int  # the number that a press on what is shown must name
+    live: bool  # a run is
+    stop: StopTold | None
+    held: tuple[HeldTold, ...]  # by freezes that affect it
+    agent: AgentLine
+    summary: str
+    failures: str
+    operations: tuple[OperationReport, ...]
+    inputs: InputsReport
+    questions: tuple[QuestionReport, ...]  # the newest first
+    family: FamilyReport
+    controls: Controls
+    overdue: int
+    stoppable: bool  # there is something that a stop would end
+    changes_at: datetime | None = field(compare=False)
+    now: datetime = field(compare=False)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a question waits for a person."""
+        return any(question.is_open for question in self.questions)
+
+    @property
+    def digest(self) -> str:
+        shown = repr([getattr(self, each.name) for each in fields(self) if each.compare])
+        return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def load(task_id: int, user: Any) -> tuple[TaskReport, Role]:
+    """The report of a task as this user may read it; TaskNotFound where there is none for them."""
+    found = account.load(task_id)
+    if found is None or not permissions.may(user, "view_task", found.task):
+        raise TaskNotFound(f"There is no task {task_id} for you. Check the address, or ask its owner.")
+    return tell(found), Role.of(user, found.task, found.family.relatives)
+
+
+def load_all(tasks: Sequence[Task], user: Any) -> list[tuple[TaskReport, Role]]:
+    """The reports of those tasks that this user may see, in as many queries as one takes: for lists."""
+    found = account.load_all([task.pk for task in tasks])
+    seen = [each for each in found if permissions.may(user, "view_task", each.task)]
+    return [(tell(each), Role.of(user, each.task)) for each in seen]
+
+
+def tell(found: Account) -> TaskReport:
+    """The report of an account, in the active language."""
+    task, state = found.task, TaskState(found.task.state)
+    undoings = remedies.undoings_of(found.operations)
+    rows: dict[int | None, Known] = {known.row.pk: known for known in found.operations}
+    operations = tuple(
+        read_operation(known, task, undoings.get(known.row.pk, ()), rows.get(known.row.compensates_id))
+        for known in found.operations
+    )
+    held = tuple(map(freeze_report.tell, found.freezes))
+    questions = tuple(question_report.tell(asked) for asked in reversed(found.questions))
+    counts = Counter(operation.reading.label for operation in operations if operation.undoes is None)
+    undone = Counter(operation.reading.label for operation in operations if operation.undoes is not None)
+    return TaskReport(
+        id=task.pk,
+        title=task.title,
+        owner=name_of(task.owner),
+        state=state,
+        name=gettext(sentences.TASK_NAMES[state]),
+        since=task.state_since,
+        run=task.last_run,
+        live=task.live_run is not None,
+        stop=_stop(task),
+        held=held,
+        agent=question_report.read_agent(_agent(found), found),
+        summary=wording.summarise(
+            state,
+            counts,
+            *(each.text for each in held),
+            *question_report.summarise(questions),
+            undoings=wording.count(undone),
+        ),
+        failures=_failures(operations),
+        operations=tuple(_awaited(operation, questions) for operation in operations),
+        inputs=input_report.tell(found),
+        questions=questions,
+        family=family_report.tell(found),
+        controls=controls.of(found),
+        overdue=found.overdue,
+        stoppable=_stoppable(state, found.operations) or found.family.reached,
+        changes_at=found.changes_at,
+        now=found.now,
+    )
+
+
+def _awaited(operation: OperationReport, questions: Sequence[QuestionReport]) -> OperationReport:
+    """An operation for which a person is asked says so."""
+    if operation.reading.label is not Label.WAITING or not question_report.asked_about(operation.id, questions):
+        return operation
+    reading = replace(operation.reading, next_step=gettext(about_questions.WAITS_FOR_APPROVAL))
+    return replace(operation, reading=reading)
+
+
+def _stop(task: Task) -> StopTold | None:
+    if task.stopped_at is None:
+        return None
+    policy = task.stop_decision.policy if task.stop_decision is not None else ""
+    return StopTold(name_of(task.stopped_by) or policy, task.stopped_at, task.stop_reason, _dispatch(task))
+
+
+def _dispatch(task: Task) -> str:
+    """Told of the task that was pressed: those that were stopped with it have the press in its decision."""
+    decision = task.stop_decision
+    if decision is None or decision.task_id != task.pk or "pressed_at" not in decision.detail:
+        return ""
+    last = decision.detail.get("last_dispatch_at")
+    pressed_at = datetime.fromisoformat(decision.detail["pressed_at"])
+    return agent_wording.read_press(pressed_at, datetime.fromisoformat(last) if last else None)
+
+
+def _agent(found: Account) -> AgentLine:
+    run = found.run
+    return agent_wording.read_agent(
+        RunState(run.state) if run is not None else None,
+        TaskState(found.task.state),
+        stopped_at=found.task.stopped_at,
+        halted_at=run.halted_at if run is not None else None,
+        heard_at=found.heard_at,
+        silent=found.silent,
+    )
+
+
+def _stoppable(state: TaskState, operations: tuple[Known, ...]) -> bool:
+    """Dispatch is open, or something is under way that nobody has asked to cancel yet."""
+    if state in (TaskState.ACTIVE, TaskState.PAUSED):
+        return True
+    goes_on = (known.folded for known in operations if known.folded.state in OPEN or known.folded.another_open)
+    return state is TaskState.FINISHED and any(folded.cancellation is Cancellation.NONE for folded in goes_on)
+
+
+def _failures(operations: tuple[OperationReport, ...]) -> str:
+    failed = [operation.action for operation in operations if operation.reading.label is Label.FAILED]
+    if not failed:
+        return ""
+    named = ", ".join(dict.fromkeys(failed))
+    return gettext(sentences.FAILED_OPERATIONS) % {"operations": named[:200]}

@@ -1,0 +1,1 @@
+"""The timeline of a task: what happened, as a story, a layout and a picture."""
