@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from django.db.models import QuerySet
+
 from agentstop import asking, bodies, conf, connectors, database, permissions, settle, wake
 from agentstop.exceptions import TaskNotFound
 from agentstop.facts import facts_of
@@ -54,8 +56,13 @@ def next_due() -> datetime | None:
 
 def overdue() -> int:
     """How many operations have waited so long that evidently nothing does the follow-up work."""
+    return waiting_too_long().count()
+
+
+def waiting_too_long() -> QuerySet[Operation]:
+    """The operations that `overdue` counts."""
     since = database.now() - OVERDUE
-    return Operation.objects.using(database.alias()).filter(follow_up_at__lt=since).count()
+    return Operation.objects.using(database.alias()).filter(follow_up_at__lt=since)
 
 
 def look_up_now(operation_id: int, *, by: Any) -> bool:

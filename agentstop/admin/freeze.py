@@ -15,6 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic, short
+from agentstop.admin.desk import FrozenNow
 from agentstop.admin.freezing import FreezeForm, Question, holds, standing, title, with_end
 from agentstop.exceptions import Denied
 from agentstop.freeze import freeze, may_freeze, unfreeze
@@ -27,7 +28,7 @@ from agentstop.words import frozen_words
 class FreezeAdmin(ReadOnlyAdmin):
     to_task = ()
     list_display = (moment("at"), "what", "standing", "decided_by", "short_reason", moment("until"))
-    list_filter = ("effect", "at")
+    list_filter = (FrozenNow, "effect", "at")
     list_select_related = ("by", "owner", "lifts__owner")
     search_fields = ("connector", "action", "reason", "policy", "=id")
     fields = (

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -16,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agentstop import conf, follow_up, reconcile
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic, short
+from agentstop.admin.desk import BoardFilter, lines
 from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
 from agentstop.admin.reading import reads_as, told
 from agentstop.exceptions import TaskNotFound
@@ -38,7 +41,7 @@ class ConnectorFilter(admin.SimpleListFilter):
 @admin.register(Operation)
 class OperationAdmin(ReadOnlyAdmin):
     list_display = ("name", "task_link", "reads_as", "state", "cancellation", moment("state_since"))
-    list_filter = ("state", "cancellation", ConnectorFilter, "contradictory", "doubled", "created_at")
+    list_filter = (BoardFilter, "state", "cancellation", ConnectorFilter, "contradictory", "doubled", "created_at")
     list_select_related = ("task", "compensates")
     search_fields = ("key", "=ref", "=idempotency_key", "=id", "action", "task__title")
     fields = (
@@ -137,7 +140,21 @@ class OperationAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         check = non_atomic(self.admin_site.admin_view(self.check_view))
-        return [path("<int:pk>/check/", check, name="agentstop_operation_check"), *super().get_urls()]
+        desk = self.admin_site.admin_view(self.desk_view)
+        return [
+            path("<int:pk>/check/", check, name="agentstop_operation_check"),
+            path("desk/", desk, name="agentstop_desk"),
+            *super().get_urls(),
+        ]
+
+    def desk_view(self, request: HttpRequest) -> HttpResponse:
+        """What waits for an operator, counted; each number leads to its rows."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, "media": self.media}
+        request.current_app = self.admin_site.name  # read by the url tag
+        context = {**shared, "title": gettext("Desk"), "lines": lines(), "overdue": reconcile.overdue()}
+        return TemplateResponse(request, "admin/agentstop/desk.html", context)
 
     def check_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """POST asks the provider now what became of the operation, which has no effect there."""
