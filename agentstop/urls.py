@@ -19,6 +19,7 @@
 | `agentstop:withdraw_input` | POST `tasks/<id>/input/withdraw/` | `input`, `next` |
 | `agentstop:undo` | GET, POST `operations/<id>/undo/` | names the consequences first; `reason`, `next` |
 | `agentstop:settle` | GET, POST `operations/<id>/settle/` | asks what became of it; `outcome`, `reason`, `next` |
+| `agentstop:healthz` | GET `healthz` | 200 where the database answers, else 503; see `docs/operating.md` |
 
 On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}` (with `heading=1` where the page is about this
 task alone), `{% agentstop_list %}` for all tasks with filters and search, `{% agentstop_tasks tasks %}` for some, or
@@ -34,7 +35,15 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agentstop.views import family_views, input_views, list_views, question_views, task_views, timeline_views
+from agentstop.views import (
+    family_views,
+    health_views,
+    input_views,
+    list_views,
+    question_views,
+    task_views,
+    timeline_views,
+)
 
 app_name = "agentstop"
 
@@ -55,6 +64,7 @@ urlpatterns = [
     path("tasks/<int:task>/input/", input_views.add, name="add_input"),
     path("tasks/<int:task>/input/release/", input_views.release, name="release_input"),
     path("tasks/<int:task>/input/withdraw/", input_views.withdraw, name="withdraw_input"),
+    path("healthz", health_views.healthz, name="healthz"),
     path("operations/<int:operation>/undo/", task_views.undo, name="undo"),
     path("operations/<int:operation>/settle/", task_views.settle, name="settle"),
 ]
