@@ -18,6 +18,7 @@ from agentstop.exceptions import PassExpired
 from agentstop.facts import facts_of
 from agentstop.folds.folding import fold
 from agentstop.folds.references import open_ones
+from agentstop.hearing import Hearing
 from agentstop.heartbeat import kept_alive
 from agentstop.models import Operation
 from agentstop.passes import Lease, Pass
@@ -59,8 +60,13 @@ async def submit(passed: Pass) -> Settled:
 
 
 async def by_provider(passed: Pass) -> Answer:
-    """One send by the connector's provider."""
-    context = Context(before_write=passed.check, deadline=passed.left)
+    """One send by the connector's provider; what it says besides its answer is kept for nobody's context."""
+
+    async def kept(answer: Answer) -> Settled:
+        evidence = heard(_answer(answer), passed.passed_at, attempt_id=passed.attempt_id, answered_at=passed.now)
+        return await keep(passed.operation, [evidence])
+
+    context = Context(before_write=passed.check, deadline=passed.left, heard=Hearing(kept))
     return await _provider(passed.request.connector).submit(submission_of(passed), context)
 
 

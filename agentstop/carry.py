@@ -236,8 +236,7 @@ class Carry:
 
     async def _look_up(self, ref: str, asked: datetime) -> Answer | None:
         request = self.passed.request
-        how = request.capability.look_up
-        if how is LookUp.NONE or (how is LookUp.BY_REF and not ref):
+        if not request.capability.look_up.possible(ref):
             return None
         submission = asking.submission_of(self.passed, ref)
         found = await asking.look_up(request.connector, submission, deadline=request.deadline)

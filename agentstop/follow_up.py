@@ -12,9 +12,9 @@ from agentstop.states import Cancellation, OperationState
 
 
 def can_look_up(operation: Operation) -> bool:
-    """Whether the provider can be asked about it now: by our key, or by a reference that has become known."""
+    """Whether the provider can be asked about it now: by our key or name, or by a reference that has become known."""
     how = connectors.capability(operation.connector, operation.action).look_up
-    return how is LookUp.BY_KEY or (how is LookUp.BY_REF and bool(operation.ref))
+    return how.possible(operation.ref)
 
 
 def wants_cancel(operation: Operation) -> bool:

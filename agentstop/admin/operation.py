@@ -16,13 +16,14 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agentstop import conf, follow_up, reconcile
+from agentstop import conf, connectors, follow_up, reconcile
 from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic, short
 from agentstop.admin.desk import BoardFilter, lines
 from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
 from agentstop.admin.reading import reads_as, told
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation
+from agentstop.words.capability_words import describe
 
 
 class ConnectorFilter(admin.SimpleListFilter):
@@ -57,6 +58,7 @@ class OperationAdmin(ReadOnlyAdmin):
         "cancelling",
         "limit",
         "next_step",
+        "provider",
         "progress",
         "jobs",
         "settled",
@@ -105,6 +107,11 @@ class OperationAdmin(ReadOnlyAdmin):
     @admin.display(description=_("what can be done"))
     def next_step(self, operation: Operation) -> str:
         return told(operation).reading.next_step or "-"
+
+    @admin.display(description=_("what its provider can do"))
+    def provider(self, operation: Operation) -> SafeString:
+        told = describe(connectors.capability(operation.connector, operation.action))
+        return format_html_join(mark_safe("<br>"), "<b>{}:</b> {}", ((each.subject, each.text) for each in told))
 
     @admin.display(description=_("progress"))
     def progress(self, operation: Operation) -> str:

@@ -5,7 +5,7 @@ A provider says what it heard; what that means is folded elsewhere. Every call h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -29,8 +29,14 @@ class LookUp(StrEnum):
     """How the provider can be asked what became of an operation."""
 
     BY_KEY = "by_key"
+    BY_CLIENT_REF = "by_client_ref"  # by a name that we chose and sent along: made of the key
     BY_REF = "by_ref"  # only once the provider's reference is known
+    SEARCH = "search"  # it can only be listed or searched, for what was sent along with it
     NONE = "none"
+
+    def possible(self, ref: str) -> bool:
+        """Whether it can be asked now; `ref` is the provider's reference, empty while it is not known."""
+        return self is not LookUp.NONE and (self is not LookUp.BY_REF or bool(ref))
 
 
 class Cancel(StrEnum):
@@ -39,6 +45,22 @@ class Cancel(StrEnum):
     NEVER = "never"
     UNTIL_STARTED = "until_started"
     BEST_EFFORT = "best_effort"
+
+
+class Stage(StrEnum):
+    """How far an operation is at its provider, as far as cancelling it goes."""
+
+    UNANSWERED = "unanswered"  # sent, and its reference is not known yet
+    ACCEPTED = "accepted"  # taken, not started
+    STARTED = "started"
+
+
+class Disconnect(StrEnum):
+    """What a provider makes of a connection that is lost before it has answered."""
+
+    UNKNOWN = "unknown"  # it is not said: nobody counts on either
+    GOES_ON = "goes_on"  # it goes on as if nothing had happened
+    CANCELS = "cancels"  # it takes it for a request to cancel, which proves nothing about the effect
 
 
 class Extent(StrEnum):
@@ -74,6 +96,8 @@ class Capability:
     cancel: Cancel = Cancel.NEVER
     cancel_needs_ref: bool = True
     ack_is_final: bool = False  # an acknowledged cancel proves that the effect will not happen
+    cancel_ends_answer: bool = False  # once it was asked to cancel, it answers no more, whatever becomes of the effect
+    disconnect: Disconnect = Disconnect.UNKNOWN
     compensation: Compensation | None = None  # None: what was done cannot be undone here
 
     @property
@@ -91,6 +115,25 @@ class Capability:
     @property
     def cancellable(self) -> bool:
         return self.cancel is not Cancel.NEVER
+
+    def cancellable_at(self, stage: Stage) -> bool:
+        """Whether a request to cancel may have an effect at this stage."""
+        if stage is Stage.UNANSWERED:
+            return self.cancellable and not self.cancel_needs_ref
+        return self.cancellable if stage is Stage.ACCEPTED else self.cancel is Cancel.BEST_EFFORT
+
+    def problems(self) -> Iterator[str]:
+        """What the record contradicts itself in, each with what to do; nothing where all is well."""
+        if self.key_life and self.submit is not SubmitIdempotency.KEY:
+            yield "says how long a key is honoured, but submit is not key: set submit, or remove key_life"
+        if self.authoritative and self.look_up is LookUp.NONE:
+            yield "calls a look-up authoritative that it does not have: set look_up, or remove authoritative"
+        if self.authoritative and self.look_up is LookUp.SEARCH and not self.settling:
+            yield "calls a search authoritative at once: say in settling how long it lags, or remove authoritative"
+        if self.cancel_ends_answer and not self.cancellable:
+            yield "says what a cancel request ends, but cancel is never: set cancel, or remove cancel_ends_answer"
+        if self.ack_is_final and not self.cancellable:
+            yield "says what an acknowledged cancel proves, but cancel is never: set cancel, or remove ack_is_final"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +182,24 @@ BeforeWrite = Callable[[], None]
 """Called as the last thing before the first byte; raises `PassExpired` where nothing may leave."""
 
 
+def _unheard(_: Answer) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a submit or cancel is given besides: the check to make right before the write, and its time limit."""
+    """What a submit or cancel is given besides: the check to make right before the write, and its time limit.
+
+    `heard` takes what else is said of the operation than the returned answer: progress, a second answer, one that comes
+    when the call has long ended. It may be called at any time on agentstop's loop, and never raises or waits.
+    """
 
     before_write: BeforeWrite
     deadline: float  # seconds
-    progress: Callable[[float], None] = field(default=lambda _: None)
+    heard: Callable[[Answer], None] = field(default=_unheard)
+
+    def progress(self, fraction: float) -> None:
+        """The provider says how far it is, from 0 to 1."""
+        self.heard(Answer(Claim.RUNNING, progress=fraction))
 
 
 class Provider:

@@ -24,7 +24,7 @@ from agentstop.providers.base import (
     Submission,
     SubmitIdempotency,
 )
-from agentstop.providers.http_action import BODILESS, HttpAction, checked_actions, fields, fill
+from agentstop.providers.http_action import BODILESS, HttpAction, checked_actions, fields, fill, with_field
 from agentstop.providers.http_answers import cancelled, looked_up, origin, submitted
 from agentstop.providers.http_exchange import NoReply, Reply, exchange
 from agentstop.states import Claim, Source
@@ -163,6 +163,8 @@ class HttpProvider(Provider):
         url = self._url(fill(action.path, values))
         taken = fields(action.path) - {"key"}
         rest = {name: value for name, value in submission.args.items() if name not in taken}
+        if action.key_field:
+            rest = with_field(rest, action.key_field, submission.idempotency_key)
         headers = {}
         if action.capability.submit is SubmitIdempotency.KEY:
             headers[self.idempotency_header] = self._formatted(submission.idempotency_key)

@@ -15,6 +15,9 @@ from agentstop.states import Claim
 
 BODILESS = frozenset({"GET", "HEAD", "DELETE"})
 
+BY_OUR_NAME = {LookUp.BY_KEY: "key", LookUp.BY_CLIENT_REF: "client_ref", LookUp.SEARCH: "search"}
+SENT_ALONG = frozenset({LookUp.BY_CLIENT_REF, LookUp.SEARCH})
+
 STATES: Mapping[str, Claim] = {
     "queued": Claim.RUNNING,
     "running": Claim.RUNNING,
@@ -48,6 +51,8 @@ class HttpAction:
     result_field: str = ""  # empty: the whole answer is the result
     at_field: str = ""  # ISO time with an offset: when the provider says that it happened
     progress_field: str = ""  # a number from 0 to 1
+    key_field: str = ""  # of the request: carries the key too, where a look-up finds it again
+    found_field: str = ""  # of a search: the list of what was found, the newest first; empty: the whole answer is it
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, each with what to do; nothing where all is well."""
@@ -56,14 +61,17 @@ class HttpAction:
         capability = self.capability
         if capability.look_up is LookUp.NONE and self.look_up_path:
             yield "has a look_up_path, but its capability says look_up=none: set look_up or remove the path"
-        if capability.look_up is LookUp.BY_KEY and "{key}" not in self.look_up_path:
-            yield "looks up by key, but its look_up_path has no {key}: add it"
+        if capability.look_up in BY_OUR_NAME and "{key}" not in self.look_up_path:
+            yield f"looks up by {BY_OUR_NAME[capability.look_up]}, but its look_up_path has no {{key}}: add it"
         if capability.look_up is LookUp.BY_REF and "{ref}" not in self.look_up_path:
             yield "looks up by ref, but its look_up_path has no {ref}: add it"
         if capability.cancellable != bool(self.cancel_path):
             yield "needs a cancel_path exactly where its capability says that it can be cancelled: set both or neither"
         if self.cancel_path and capability.cancel_needs_ref != ("{ref}" in self.cancel_path):
             yield "must say cancel_needs_ref exactly where its cancel_path has {ref}: change one of them"
+        if capability.look_up in SENT_ALONG and not (self.key_field or "{key}" in self.path):
+            yield "is asked by what was sent along, but sends no key along: set key_field"
+        yield from capability.problems()
         for word, claim in self.states.items():
             if word != word.lower() or not isinstance(claim, Claim):
                 yield f"maps the state {word!r} to {claim!r}: use lower case and a Claim"
@@ -103,6 +111,15 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
             raise ValueError(f"the argument {name!r} is {text!r}, which names nothing in the path {template}")
         quoted[name] = quote(text, safe="")
     return template.format_map(quoted)
+
+
+def with_field(values: Mapping[str, Any], path: str, value: str) -> dict[str, Any]:
+    """A copy with one more field, whose name may lead with dots into nested objects."""
+    name, _, rest = path.partition(".")
+    inside = values.get(name)
+    if not rest:
+        return {**values, name: value}
+    return {**values, name: with_field(inside if isinstance(inside, Mapping) else {}, rest, value)}
 
 
 def _template_problems(name: str, template: str, *, required: bool) -> Iterator[str]:

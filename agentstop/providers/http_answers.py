@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -37,8 +38,25 @@ def looked_up(action: HttpAction, reply: Reply | NoReply) -> Answer | None:
     """What the reply to a look-up says about the operation; None where it says nothing."""
     if isinstance(reply, NoReply):
         return None
+    if action.capability.look_up is LookUp.SEARCH:
+        return _searched(action, reply)
+    return _found(action, reply)
+
+
+def _searched(action: HttpAction, reply: Reply) -> Answer | None:
+    """A search tells by an empty list that it finds nothing, and by a 404 nothing at all."""
+    found = _pick(reply.data, action.found_field) if action.found_field else reply.data
+    if reply.status not in DONE or not isinstance(found, list):
+        return None
+    if not found:
+        known = action.capability.authoritative
+        return Answer(Claim.NOT_FOUND, Source.READ_BACK, body=reply.text, authoritative=known)
+    return _found(action, replace(reply, data=found[0]))
+
+
+def _found(action: HttpAction, reply: Reply) -> Answer | None:
     if reply.status == 404:
-        known = action.capability.authoritative and action.capability.look_up is not LookUp.NONE
+        known = action.capability.authoritative
         return Answer(Claim.NOT_FOUND, Source.READ_BACK, body=_told(reply), authoritative=known)
     if reply.status == 410:
         # Gone says that it was there once: never proof that nothing happened.

@@ -12,7 +12,7 @@ from datetime import datetime
 from django.utils.translation import gettext
 
 from agentstop.folds.evidence import PROVIDERS_WORD
-from agentstop.providers.base import Cancel, Capability, LookUp
+from agentstop.providers.base import Cancel, Capability, Disconnect, LookUp
 from agentstop.states import (
     FINAL_CLAIMS,
     FINAL_STATES,
@@ -24,7 +24,7 @@ from agentstop.states import (
     Source,
     TaskState,
 )
-from agentstop.words import sentences
+from agentstop.words import capability_words, sentences
 from agentstop.words.sentences import Label, Tone
 
 __all__ = [
@@ -62,8 +62,7 @@ class Situation:
 
     @property
     def can_look_up(self) -> bool:
-        look_up = self.capability.look_up
-        return look_up is LookUp.BY_KEY or (look_up is LookUp.BY_REF and self.has_ref)
+        return self.capability.look_up.possible("known" if self.has_ref else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +233,11 @@ def _limits(situation: Situation) -> Iterator[str]:
         yield from _limits_of_cancelling(situation)
     if situation.label is Label.UNKNOWN or situation.state is OperationState.ACCEPTED:
         yield from _limits_of_looking(situation)
-    if situation.label is Label.UNKNOWN and not situation.capability.resendable:
-        yield sentences.MIGHT_BE_DONE_TWICE
+    if situation.label is Label.UNKNOWN:
+        if situation.capability.disconnect is Disconnect.CANCELS:
+            yield capability_words.LOST_MAY_HAVE_CANCELLED
+        if not situation.capability.resendable:
+            yield sentences.MIGHT_BE_DONE_TWICE
 
 
 def _limits_of_cancelling(situation: Situation) -> Iterator[str]:
@@ -244,6 +246,8 @@ def _limits_of_cancelling(situation: Situation) -> Iterator[str]:
         yield sentences.ACK_PROVES_NOTHING
     if situation.label is Label.IN_PROGRESS and not capability.cancellable:
         yield sentences.GOES_ON_AFTER_STOP
+    if cancellation in (Cancellation.SENT, Cancellation.ACKNOWLEDGED) and capability.cancel_ends_answer:
+        yield capability_words.ENDS_ANSWER
     if cancellation in (Cancellation.UNSUPPORTED, Cancellation.REFUSED, Cancellation.UNDELIVERABLE):
         if capability.cancel is Cancel.UNTIL_STARTED:
             yield sentences.CANCELS_UNTIL_STARTED

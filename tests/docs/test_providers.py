@@ -7,21 +7,24 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from datetime import timedelta
+from enum import StrEnum
 
 import httpx
 import pytest
 from django.utils.functional import Promise
 
-from agentstop.providers.base import Cancel, Capability, Extent, LookUp, Provider, SubmitIdempotency
+from agentstop.providers.base import Cancel, Capability, Disconnect, Extent, LookUp, Provider, SubmitIdempotency
 from agentstop.providers.http import HttpProvider
 from agentstop.providers.http_action import STATES, HttpAction
 from agentstop.providers.http_answers import cancelled, looked_up, submitted
 from agentstop.providers.http_exchange import NoReply, Reply
 from agentstop.states import Claim
-from agentstop.words import sentences
+from agentstop.words import capability_words, sentences
 from tests.docs.pages import ROOT, prose, table, words
 
 PAGE = ROOT / "docs" / "providers.md"
+CHOICES = {"submit": SubmitIdempotency, "look_up": LookUp, "cancel": Cancel, "disconnect": Disconnect}
 NO_ANSWER = "no answer"
 ACTION = HttpAction(
     "/jobs",
@@ -33,7 +36,7 @@ ACTION = HttpAction(
 
 def shown() -> set[str]:
     """Every sentence that a person can read."""
-    return set(_texts(vars(sentences).values()))
+    return set(_texts([*vars(sentences).values(), *vars(capability_words).values()]))
 
 
 def _texts(values: object) -> Iterator[str]:
@@ -65,8 +68,8 @@ def test_the_capability_record_is_told_field_by_field_with_its_defaults() -> Non
     assert told == {field.name: str(getattr(Capability(), field.name)) for field in dataclasses.fields(Capability)}
 
 
-@pytest.mark.parametrize(("name", "choices"), [("submit", SubmitIdempotency), ("look_up", LookUp), ("cancel", Cancel)])
-def test_every_choice_of_the_record_is_explained(name: str, choices: type[SubmitIdempotency]) -> None:
+@pytest.mark.parametrize(("name", "choices"), CHOICES.items())
+def test_every_choice_of_the_record_is_explained(name: str, choices: type[StrEnum]) -> None:
     [row] = [row for row in table(PAGE, "The capability record") if words(row[0]) == [name]]
     assert set(choices) <= set(words(row[2]))
 
@@ -75,6 +78,18 @@ def test_what_the_page_is_said_to_say_it_says() -> None:
     quoted = [text for row in table(PAGE, "The capability record") for text in re.findall(r'"([^"]+)"', row[3])]
     assert len(quoted) >= 12
     assert set(quoted) <= shown()
+
+
+def test_the_record_in_words_is_what_the_code_says() -> None:
+    record = Capability(
+        submit=SubmitIdempotency.KEY,
+        key_life=timedelta(days=1),
+        look_up=LookUp.BY_KEY,
+        authoritative=True,
+        cancel=Cancel.BEST_EFFORT,
+    )
+    told = [(each.subject, each.text) for each in capability_words.describe(record)]
+    assert [tuple(row) for row in table(PAGE, "In words")] == told
 
 
 def test_a_compensation_is_told_with_its_fields() -> None:

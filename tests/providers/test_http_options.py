@@ -51,6 +51,7 @@ def test_a_bad_option_says_which_and_what_to_do_and_no_secret(options: dict[str,
 
 
 BY_KEY, BY_REF = Capability(look_up=LookUp.BY_KEY), Capability(look_up=LookUp.BY_REF)
+SEARCH = Capability(look_up=LookUp.SEARCH)
 CANCELLABLE = Capability(cancel=Cancel.BEST_EFFORT)
 UNDOABLE = Capability(compensation=Compensation("a.undo"))
 
@@ -71,6 +72,9 @@ UNDOABLE = Capability(compensation=Compensation("a.undo"))
         (HttpAction("/a", cancel_path="{ref}"), "needs a cancel_path exactly where"),
         (HttpAction("/a", capability=CANCELLABLE, cancel_path="/a/{key}"), "say cancel_needs_ref exactly where"),
         (HttpAction("/a", capability=UNDOABLE), "is undone by 'a.undo', which is none of the actions: add it"),
+        (HttpAction("/a", capability=SEARCH), "looks up by search, but its look_up_path has no {key}"),
+        (HttpAction("/a", capability=SEARCH, look_up_path="/a?m={key}"), "sends no key along: set key_field"),
+        (HttpAction("/a", capability=Capability(ack_is_final=True)), "but cancel is never"),
         (HttpAction("/a", states={"Done": Claim.SUCCEEDED}), "maps the state 'Done'"),
         (HttpAction("/a", states={"done": "succeeded"}), "maps the state 'done'"),  # type: ignore[dict-item]
     ],
