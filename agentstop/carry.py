@@ -194,13 +194,13 @@ class Carry:
         wait, last, ref = accepted.retry_after or POLL_FIRST, accepted.claim, accepted.ref
         kept = ticks()
         while not await self._over(wait):
-            if self.passed.request.capability.look_up is LookUp.NONE and not self.passed.left:
-                return Outcome(CallOutcome.FAILED, self.passed.operation, error=CANNOT_BE_ASKED)
             wait = min(POLL_LAST, max(POLL_FIRST, wait * 1.5))
             state, known_ref = await in_domain(_state, self.passed.operation)
             if state in FINAL_STATES or state == OperationState.UNKNOWN:
                 return await in_domain(self._from_record, state)
             ref = ref or known_ref
+            if not self.passed.left and not self.passed.request.capability.look_up.possible(ref):
+                return Outcome(CallOutcome.FAILED, self.passed.operation, error=CANNOT_BE_ASKED)
             asked = await in_domain(database.now)
             found = await self._look_up(ref, asked)
             if found is None:

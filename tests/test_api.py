@@ -69,6 +69,25 @@ def test_a_job_that_nobody_can_be_asked_about_frees_the_caller_at_the_deadline(t
     assert Operation.objects.get().state == "accepted"
 
 
+class Nameless(Slow):
+    """Takes it, and can be asked by a reference that it does not tell."""
+
+    def capability(self, action: str) -> Capability:
+        return Capability(look_up=LookUp.BY_REF)
+
+    async def submit(self, submission: Submission, context: Context) -> Answer:
+        return Answer(Claim.ACCEPTED)
+
+
+def test_a_job_whose_reference_never_comes_frees_the_caller_at_the_deadline(settings: Settings) -> None:
+    """R43: without it nobody can be asked, whatever the provider could answer."""
+    settings.AGENTSTOP_CONNECTORS = {"nameless": {"PROVIDER": "tests.test_api.Nameless"}}
+    outcome = begin("Job").call("work", connector="nameless", key="k", deadline=0.5)
+    assert outcome.failed
+    assert "cannot be asked" in outcome.error
+    assert Operation.objects.get().state == "accepted"
+
+
 def test_a_connector_that_cannot_send_says_so_before_anything_is_listed(tools: None) -> None:
     with pytest.raises(ValueError, match="pass send="):
         begin("x").call("work", connector="tools", key="k")

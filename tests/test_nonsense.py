@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from agentstop.runs import Run, begin
 from agentstop.states import Claim, OperationState
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
+from agentstop.testing.sandbox.connector import PROVIDER, sandbox_options
 from tests.conftest import HANG_GUARD, InThread
 from tests.nonsense import nonsense
 from tests.observed import claims, of_key
+from tests.passing import let_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -87,18 +90,47 @@ def test_garbage_over_http_is_kept_as_it_is(sandbox: SandboxClient, in_thread: I
     run = begin("a task")
     args = {"label": "a", "text": "b", "seconds": 0, "sandbox": {"nonsense": True}}
     outcome = in_thread(run.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
-    assert outcome.failed and "announces JSON and is none" in outcome.error
-    assert of_key(run.task_id, "k").state is OperationState.SUCCEEDED  # 201 says so, whatever the words beside it
+    assert outcome.accepted and outcome.result["text"] == "b"  # what the provider says when it is asked
+    operation = of_key(run.task_id, "k").operation
+    assert claims(operation.pk) == [("accepted", "provider"), ("succeeded", "read_back")]
     assert sandbox.writes(task="a") == 1
+    assert run.context() == [outcome.result]
+
+
+def test_garbage_of_a_provider_that_cannot_be_asked_proves_no_success(
+    sandbox: SandboxClient, in_thread: InThread, settings: Settings
+) -> None:
+    """R14, R19: 201 says that it was taken; the word for its state may be in what nobody can read."""
+    settings.AGENTSTOP_DEADLINE = 2.0
+    run = begin("a task")
+    args = {"label": "a", "text": "b", "seconds": 0, "sandbox": {"nonsense": True}}
+    outcome = in_thread(run.call, "notify.blind", args, connector="sandbox", key="k").result(HANG_GUARD)
+    assert outcome.failed and "cannot be asked" in outcome.error
+    seen = of_key(run.task_id, "k")
+    assert (seen.state, claims(seen.operation.pk)) == (OperationState.ACCEPTED, [("accepted", "provider")])
+    let_pass(run.task_id, timedelta(days=8).total_seconds())
+    assert of_key(run.task_id, "k").state is OperationState.UNKNOWN
     assert run.context() == []
 
 
-def test_a_later_run_is_not_given_what_could_not_be_read_either(sandbox: SandboxClient, in_thread: InThread) -> None:
+@pytest.fixture
+def stateless(sandbox: SandboxClient, settings: Settings) -> SandboxClient:
+    """A provider that has no word for states but the status of its replies."""
+    options = sandbox_options(sandbox.address)
+    notify = replace(options["actions"]["notify.post"], state_field="")
+    connector = {"PROVIDER": PROVIDER, "OPTIONS": {**options, "actions": {**options["actions"], "notify.post": notify}}}
+    settings.AGENTSTOP_CONNECTORS = {"sandbox": connector}
+    return sandbox
+
+
+def test_a_later_run_is_not_given_what_could_not_be_read_either(stateless: SandboxClient, in_thread: InThread) -> None:
     """R19: the effect is there and is not made again; the words beside it are for people."""
     run = begin("a task")
     args = {"label": "a", "text": "b", "seconds": 0, "sandbox": {"nonsense": True}}
-    in_thread(run.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
+    first = in_thread(run.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
+    assert first.failed and "announces JSON and is none" in first.error
+    assert of_key(run.task_id, "k").state is OperationState.SUCCEEDED  # 201 says so, whatever the words beside it
     later = begin(run.task_id)
     outcome = in_thread(later.call, "notify.post", args, connector="sandbox", key="k").result(HANG_GUARD)
     assert outcome.failed and "no stored form" in outcome.error
-    assert (later.context(), sandbox.writes(task="a")) == ([], 1)
+    assert (later.context(), stateless.writes(task="a")) == ([], 1)

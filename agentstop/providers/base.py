@@ -162,7 +162,7 @@ class Answer:
     at: datetime | None = None  # the provider's own clock, where it told the moment of the effect
     progress: float | None = None  # from 0 to 1, where the provider told it
     cut: bool = False  # what was read is not the whole answer
-    unread: bool = False  # it is not in the form that it announces: what it says is for people only
+    unread: bool = False  # it cannot be read in the form that it announces: what it says is for people only
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def submitted(action: HttpAction, reply: Reply | NoReply) -> Answer:
     if isinstance(reply, NoReply):
         return Answer(reply.claim, Source.SENDER, body=reply.why)
     if reply.status in DONE:
-        return _answer(action, reply, _word(action, reply) or Claim.SUCCEEDED)
+        return _answer(action, reply, _word(action, reply) or _by_status(action, reply))
     if reply.status == 202:
         word = _word(action, reply)
         return _answer(action, reply, word if word in FINAL_CLAIMS else Claim.ACCEPTED)
@@ -79,7 +79,10 @@ def cancelled(action: HttpAction, reply: Reply | NoReply) -> CancelReply:
     word = _word(action, reply)
     answer = _answer(action, reply, word) if word is not None else None
     if status in DONE or status == 202:
-        return CancelReply(Claim.CANCELLED, body=reply.text, answer=answer)
+        # Where an acknowledgement is proof, one that cannot be read is none: it might say that it was too late.
+        proof = action.capability.ack_is_final
+        taken = Claim.LOST if proof and _hides_its_state(action, reply) else Claim.CANCELLED
+        return CancelReply(taken, body=reply.text, answer=answer)
     if 400 <= status < 500 and (status == 409 or status not in UNCLEAR):
         return CancelReply(Claim.REFUSED, body=_told(reply), answer=answer)
     if status >= 500 or status in UNCLEAR:
@@ -108,6 +111,15 @@ def _answer(action: HttpAction, reply: Reply, claim: Claim, *, source: Source = 
         cut=reply.cut,
         unread=reply.unread,
     )
+
+
+def _by_status(action: HttpAction, reply: Reply) -> Claim:
+    """A 2xx without a word for the state: done; but no more than taken where that word may be in what is unreadable."""
+    return Claim.ACCEPTED if _hides_its_state(action, reply) else Claim.SUCCEEDED
+
+
+def _hides_its_state(action: HttpAction, reply: Reply) -> bool:
+    return reply.unread and bool(action.state_field)
 
 
 def _told(reply: Reply) -> str:

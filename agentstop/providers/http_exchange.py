@@ -41,7 +41,7 @@ class Reply:
     text: str = ""
     data: Any = None
     cut: bool = False
-    unread: bool = False  # it announces JSON, and is none
+    unread: bool = False  # it announces JSON that cannot be read: broken, cut, or encoded without being asked to be
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +141,21 @@ def _encoding(headers: httpx.Headers) -> str:
 
 def _decoded(headers: httpx.Headers, content: bytes, cut: bool) -> tuple[str, Any, bool]:
     """The text, the JSON in it, and whether it announces JSON that cannot be read."""
-    encoding = _encoding(headers)
+    encoding, promised = _encoding(headers), _announces_json(headers)
     if encoding != IDENTITY:
-        return f"[{len(content)} bytes in the encoding {safe(encoding)}, which was not asked for]", None, False
+        return f"[{len(content)} bytes in the encoding {safe(encoding)}, which was not asked for]", None, promised
     text = safe(content.decode("utf-8", "replace"))
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if cut or not (kind == "application/json" or kind.endswith("+json")):
-        return text, None, False
+    if cut or not promised:
+        return text, None, promised
     try:
         return text, _clean(json.loads(text, parse_constant=_no_constant)), False
     except (ValueError, RecursionError):
         return text, None, bool(text.strip())
+
+
+def _announces_json(headers: httpx.Headers) -> bool:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return bool(kind == "application/json" or kind.endswith("+json"))
 
 
 def _no_constant(name: str) -> NoReturn:

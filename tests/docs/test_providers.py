@@ -125,9 +125,11 @@ def replies(cell: str) -> list[Reply | NoReply]:
         return [NoReply(Claim.UNSENT, "")]
     if cell == "sent, no usable reply":
         return [NoReply(Claim.LOST, "")]
-    data = {"status": "failed"} if "with a state" in cell else {}
+    unread = "cannot be read" in cell
+    data = {"status": "failed"} if "with a state" in cell else None if unread else {}
     url, text = httpx.URL("http://127.0.0.1/jobs"), json.dumps(data)
-    return [Reply(url, int(status), httpx.Headers(), text, data) for status in re.findall(r"\d{3}", cell)]
+    codes = re.findall(r"\d{3}", cell)
+    return [Reply(url, int(status), httpx.Headers(), text, data, unread=unread) for status in codes]
 
 
 def meant(reply: Reply | NoReply) -> list[str]:

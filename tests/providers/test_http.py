@@ -8,7 +8,7 @@ import json
 import httpx
 import pytest
 
-from agentstop.providers.http import HttpProvider
+from agentstop.providers.http import HttpAction, HttpProvider
 from agentstop.states import Claim, Source
 from tests.providers.calls import ACTIONS, GUARD, closed_port, freely, job, json_reply, lowered, provider_at, said
 from tests.providers.raw import OK, Connection, raw_server, saying, saying_once
@@ -33,9 +33,10 @@ class TestBodies:
         reply = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Type: application/json\r\n\r\n[12]"
         assert (await said(reply, body_cap=4)).result == [12]
 
-    async def test_json_that_was_cut_is_text(self) -> None:
+    async def test_json_that_was_cut_is_text_and_proves_no_success(self) -> None:
+        """R14, R19: the word in it was "failed"."""
         answer = await said(json_reply(b'{"status": "failed", "more": 1}'), body_cap=20)
-        assert answer.claim is Claim.SUCCEEDED
+        assert (answer.claim, answer.unread) == (Claim.ACCEPTED, True)
         assert isinstance(answer.result, str)
 
     async def test_broken_characters_and_nul_are_replaced(self) -> None:
@@ -46,12 +47,19 @@ class TestBodies:
         answer = await said(json_reply(rb'{"a\u0000": ["\ud800", "\u0000"]}'))
         assert answer.result == {"a�": ["?", "�"]}
 
-    @pytest.mark.parametrize("content", [b"{nonsense", b"NaN", b"1e999", b"9" * 5000, b"[" * 100_000, b""])
-    async def test_nonsense_in_place_of_json_is_still_a_success_and_its_text_for_people(self, content: bytes) -> None:
+    @pytest.mark.parametrize("content", [b"{nonsense", b"NaN", b"1e999", b"9" * 5000, b"[" * 100_000])
+    async def test_nonsense_in_place_of_json_was_taken_and_its_text_is_for_people(self, content: bytes) -> None:
+        """R19: a word for the state may be in it, so the status proves no success."""
         answer = await said(json_reply(content))
-        assert answer.claim is Claim.SUCCEEDED
-        assert answer.result == (content.decode() or None)
-        assert answer.unread == bool(content)
+        assert (answer.claim, answer.unread, answer.result) == (Claim.ACCEPTED, True, content.decode())
+
+    async def test_nothing_in_place_of_json_hides_no_word(self) -> None:
+        answer = await said(json_reply(b""))
+        assert (answer.claim, answer.unread, answer.result) == (Claim.SUCCEEDED, False, None)
+
+    async def test_where_the_status_is_the_only_word_it_is_believed_whatever_the_body(self) -> None:
+        answer = await said(json_reply(b"{nonsense"), actions={"job.create": HttpAction("/jobs", state_field="")})
+        assert (answer.claim, answer.unread) == (Claim.SUCCEEDED, True)
 
     @pytest.mark.parametrize("kind", [b"text/html", b"application/octet-stream", b""])
     async def test_what_announces_no_json_is_a_text_and_a_result(self, kind: bytes) -> None:
@@ -64,9 +72,13 @@ class TestBodies:
             await said(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
         ).result == "{}"
 
-    async def test_a_compressed_body_that_was_not_asked_for_is_not_unpacked(self) -> None:
-        answer = await said(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nzzzz")
-        assert answer.claim is Claim.SUCCEEDED
+    @pytest.mark.parametrize(
+        ("kind", "claim"), [(b"text/plain", Claim.SUCCEEDED), (b"application/json", Claim.ACCEPTED)]
+    )
+    async def test_a_compressed_body_that_was_not_asked_for_is_not_unpacked(self, kind: bytes, claim: Claim) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\nContent-Type: "
+        answer = await said(head + kind + b"\r\n\r\nzzzz")
+        assert answer.claim is claim
         assert "gzip" in answer.body
 
 

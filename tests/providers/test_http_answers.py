@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -163,6 +164,14 @@ class TestCancelled:
 
     def test_a_state_in_an_error_of_the_provider_says_nothing(self) -> None:
         assert cancelled(ACTION, reply(500, {"status": "cancelled"})).answer is None
+
+    @pytest.mark.parametrize(("final", "claim"), [(False, Claim.CANCELLED), (True, Claim.LOST)])
+    def test_what_cannot_be_read_acknowledges_and_proves_nothing(self, final: bool, claim: Claim) -> None:
+        """It might say that it was too late."""
+        action = replace(ACTION, capability=replace(ACTION.capability, ack_is_final=final))
+        told = cancelled(action, replace(reply(200), unread=True))
+        assert (told.claim, told.answer) == (claim, None)
+        assert cancelled(action, reply(200)).claim is Claim.CANCELLED
 
     @pytest.mark.parametrize("claim", [Claim.UNSENT, Claim.LOST])
     def test_no_reply_keeps_what_is_known_of_the_request(self, claim: Claim) -> None:
