@@ -23,11 +23,9 @@ def wants_cancel(operation: Operation) -> bool:
 
 
 def wants_look(operation: Operation) -> bool:
-    """Whether its outcome is open; where it made more than one thing, and each can be asked about, of all of them."""
-    if operation.another_open:
-        how = connectors.capability(operation.connector, operation.action).look_up
-        return how is LookUp.BY_REF
-    return operation.state in {OperationState.ACCEPTED, OperationState.UNKNOWN} and can_look_up(operation)
+    """Whether its outcome is open; where it made more than one thing, of any of them."""
+    is_open = operation.another_open or operation.state in {OperationState.ACCEPTED, OperationState.UNKNOWN}
+    return is_open and can_look_up(operation)
 
 
 def schedule(

@@ -80,7 +80,7 @@ def weigh(facts: OperationFacts) -> Evidence:
     answers = [receipt for receipt in receipts if answers_a_send(receipt)]
     heard = tuple(Heard(receipt, _speaks_for(receipt, facts.attempts, answers)) for receipt in receipts)
     finals = _final_words(heard, facts.compensated_at)
-    words = standing(finals)
+    words = standing(finals, several=len(facts.attempts) > 1)
     return Evidence(
         attempts=facts.attempts,
         everyone=frozenset(attempt.number for attempt in facts.attempts),
@@ -178,16 +178,19 @@ def _final_words(heard: Sequence[Heard], compensated_at: datetime | None) -> tup
     return tuple(h for h in finals if h.receipt.claim is Claim.SUCCEEDED or not _is_after(h.receipt, compensated_at))
 
 
-def standing(finals: Sequence[Heard]) -> tuple[Heard, ...]:
-    """Those that were not answered before a final read-back was asked, which replaces them (rule 2)."""
+def standing(finals: Sequence[Heard], *, several: bool) -> tuple[Heard, ...]:
+    """Those that were not answered before a final read-back was asked, which replaces them (rule 2).
+
+    `several`: there was more than one attempt, and so perhaps more than one job.
+    """
     looks = [h.receipt for h in finals if h.receipt.source is Source.READ_BACK]
-    return tuple(h for h in finals if not any(_replaces(look, h.receipt) for look in looks))
+    return tuple(h for h in finals if not any(_replaces(look, h.receipt, several) for look in looks))
 
 
-def _replaces(look: ReceiptFact, word: ReceiptFact) -> bool:
-    """Asked by a reference, it replaces only what was said of the same job."""
-    other = look.attempt is not None and word.ref not in ("", look.ref)
-    return word.seen_at < look.asked_at and not other
+def _replaces(look: ReceiptFact, word: ReceiptFact, several: bool) -> bool:
+    """It replaces only what was said of the same job: the one that it was asked about, or that it names of several."""
+    names_one = look.attempt is not None or (several and bool(look.ref))
+    return word.seen_at < look.asked_at and not (names_one and word.ref not in ("", look.ref))
 
 
 def _is_after(receipt: ReceiptFact, compensated_at: datetime | None) -> bool:

@@ -49,7 +49,8 @@ def _age(job: Job, evidence: Evidence) -> tuple[datetime, bool, datetime, str]:
 
 def _said(ref: str, attempts: frozenset[int], evidence: Evidence) -> Claim | None:
     """The final word about this job, if all that stand agree and it was not seen running since."""
-    words = [h.receipt for h in standing([h for h in evidence.finals if _is_about(h, ref, attempts)])]
+    about = [h for h in evidence.finals if _is_about(h, ref, attempts)]
+    words = [h.receipt for h in standing(about, several=len(evidence.attempts) > 1)]
     claims = {word.claim for word in words}
     if len(claims) != 1:
         return None

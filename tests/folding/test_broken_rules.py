@@ -20,7 +20,7 @@ BROKEN = {
     "an absence speaks for every attempt": (evidence, "_absent", lambda r, attempts, _: numbers(attempts)),
     "a refused request is nothing": (evidence, "_is_refused", lambda r: False),
     "a sign of life is nothing": (evidence, "_is_sign_of_life", lambda r: False),
-    "a read-back replaces nothing": (evidence, "standing", tuple),
+    "a read-back replaces nothing": (evidence, "standing", lambda finals, *, several: tuple(finals)),
     "nothing proves an absence": (evidence, "_found_nothing", lambda r: False),
     "a person settles nothing": (folding, "_by_person", lambda *_: None),
     "words without effect decide nothing": (folding, "_if_without_effect", lambda *_: None),

@@ -129,7 +129,8 @@ class Story:
         return [r for r in words if not any(self._replaces(look, r) for look in looks)]
 
     def _replaces(self, look: Receipt, word: Receipt) -> bool:
-        same = not self.by_ref or not word.ref or word.ref == look.ref
+        names_one = self.by_ref or (len(self.attempts) > 1 and look.ref)
+        same = not names_one or not word.ref or word.ref == look.ref
         return word.seen_at < look.asked_at and same
 
     # The jobs that came back with a reference
