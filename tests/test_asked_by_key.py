@@ -33,7 +33,7 @@ FIRST, SECOND = "job-1", "job-2"
 class Forgetful(Provider):
     """Has forgotten the key of its first job, made another, and acknowledges that it is to be given up."""
 
-    jobs: dict[str, Claim] = {}  # noqa: RUF012  one ledger, whichever process object asks
+    jobs: dict[str, Claim] = {}
     tells_of = SECOND
     looked = 0
 

@@ -17,7 +17,7 @@ from agentstop.inheritance import Inherited
 from agentstop.models import Operation
 from agentstop.reconcile import look_up_now, work
 from agentstop.runs import Run, begin
-from agentstop.states import OperationState
+from agentstop.states import Claim, OperationState, Source
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.words import handover
@@ -26,7 +26,7 @@ from tests.conftest import HANG_GUARD, InThread
 from tests.passing import let_pass
 from tests.reports.acts import BLIND, NOTIFY, REPORT, UPLOAD, ask, operation
 from tests.tools import Pending
-from tests.wording.situations import every_situation
+from tests.wording.situations import every_situation, receipt, stopped
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -274,3 +274,5 @@ def test_done_is_said_of_what_has_succeeded_alone_and_not_done_of_what_is_known_
         told = tell(Left(situation, 1, None, None, None, now))
         assert told.startswith(leads[situation.state]), told
         assert ("Do not do it again" in told) == told.startswith("May have been done."), told
+    given_up = stopped(S.NOT_SENT, receipt(Claim.ENDED, Source.SENDER))  # not said not to have been sent
+    assert tell(Left(given_up, 1, None, None, None, now)).startswith("Given up by its tool. Its tool ended")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext
+
 from agentstop.accounts import account
 from agentstop.models import Operation
 from agentstop.reports import report
 from agentstop.reports.operation_report import OperationReport
-from agentstop.states import Cancellation, OperationState, TaskState
+from agentstop.states import Cancellation, Claim, OperationState, TaskState
+from agentstop.words.sentences import NAMES, Label
 from agentstop.words.wording import Situation, read
 
 _TOLD = "_agentstop_told"
@@ -15,6 +18,8 @@ _TOLD = "_agentstop_told"
 def reads_as(operation: Operation) -> str:
     """The name of the operation's label, for a row that is fresh: what still says sending is in its lease."""
     state = OperationState(operation.state)
+    if state is OperationState.NOT_SENT and operation.attempts and _is_given_up(operation):
+        return gettext(NAMES[Label.GIVEN_UP])
     situation = Situation(
         state=state,
         task=TaskState(operation.task.state),
@@ -22,6 +27,11 @@ def reads_as(operation: Operation) -> str:
         in_lease=state is OperationState.SENDING,
     )
     return read(situation).name
+
+
+def _is_given_up(operation: Operation) -> bool:
+    """Asked of the few rows that had left and are told not to have had an effect."""
+    return operation.receipts.filter(claim=Claim.ENDED).exists()
 
 
 def told(operation: Operation) -> OperationReport:

@@ -15,9 +15,10 @@ from django.utils.translation import gettext_noop as _
 from agentstop.providers.base import Extent
 from agentstop.states import OperationState
 from agentstop.words import sentences
-from agentstop.words.wording import Situation, read
+from agentstop.words.wording import Label, Situation, read
 
 _NOT_SENT = _("Not sent.")
+_GIVEN_UP = _("Given up by its tool.")
 _PERHAPS = _("May have been done.")
 LEADS = {
     OperationState.PREPARED: _NOT_SENT,
@@ -52,7 +53,8 @@ class Left:
 def tell(left: Left) -> str:
     """The text that stands for the call's result. It repeats nothing that the provider or an earlier run has said."""
     reading = read(left.situation)
-    lead = gettext(LEADS[left.situation.state]) % {"at": _moment(reading.since or left.now)}
+    lead = _GIVEN_UP if reading.label is Label.GIVEN_UP else LEADS[left.situation.state]
+    lead = gettext(lead) % {"at": _moment(reading.since or left.now)}
     parts = [lead, reading.evidence, reading.cancellation, *_what_follows(left)]
     return " ".join(part for part in parts if part)
 

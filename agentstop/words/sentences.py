@@ -21,6 +21,7 @@ class Label(StrEnum):
     COMPLETED_BEFORE = "completed_before"
     UNKNOWN = "unknown"
     NOT_SENT = "not_sent"
+    GIVEN_UP = "given_up"
     FAILED = "failed"
     WAITING = "waiting"
     IN_PROGRESS = "in_progress"
@@ -44,6 +45,7 @@ TONES = {
     Label.COMPLETED_BEFORE: Tone.NOTICE,
     Label.UNKNOWN: Tone.UNSURE,
     Label.NOT_SENT: Tone.QUIET,
+    Label.GIVEN_UP: Tone.QUIET,
     Label.FAILED: Tone.BAD,
     Label.WAITING: Tone.QUIET,
     Label.IN_PROGRESS: Tone.BUSY,
@@ -56,6 +58,7 @@ NAMES = {
     Label.COMPLETED_BEFORE: _("completed before cancellation"),
     Label.UNKNOWN: _("unknown outcome"),
     Label.NOT_SENT: _("not sent"),
+    Label.GIVEN_UP: _("given up by its tool"),
     Label.FAILED: _("failed"),
     Label.WAITING: _("waiting"),
     Label.IN_PROGRESS: _("in progress"),
@@ -71,6 +74,7 @@ COUNTS = {
     ),
     Label.UNKNOWN: ngettext_lazy("%(count)d unknown outcome", "%(count)d unknown outcomes", "count"),
     Label.NOT_SENT: ngettext_lazy("%(count)d not sent", "%(count)d not sent", "count"),
+    Label.GIVEN_UP: ngettext_lazy("%(count)d given up by its tool", "%(count)d given up by their tools", "count"),
     Label.FAILED: ngettext_lazy("%(count)d failed", "%(count)d failed", "count"),
     Label.WAITING: ngettext_lazy("%(count)d waiting", "%(count)d waiting", "count"),
     Label.IN_PROGRESS: ngettext_lazy("%(count)d in progress", "%(count)d in progress", "count"),
@@ -147,7 +151,9 @@ RECEIPTS = {
     (Claim.REFUSED, Source.PROVIDER): _("The provider turned the request down."),
     (Claim.UNSENT, Source.SENDER): _("Nothing left: no connection was made, or the pass to send had ended."),
     (Claim.UNSENT, Source.PROVIDER): _("Nothing left: no connection was made, or the pass to send had ended."),
-    (Claim.ENDED, Source.SENDER): _("It ended for the stop; its tool declares that a try that ends so has no effect."),
+    (Claim.ENDED, Source.SENDER): _(
+        "Its tool ended when the run was over, and declares that a try that ends so has no effect."
+    ),
     (Claim.LOST, Source.SENDER): _("It was sent, or may have been; no usable answer came back."),
     (Claim.LOST, Source.PROVIDER): _("It was sent, or may have been; no usable answer came back."),
     (Claim.NOT_FOUND, Source.READ_BACK): _("The provider was asked afterwards, and has nothing of it."),

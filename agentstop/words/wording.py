@@ -58,7 +58,8 @@ class Situation:
 
     @property
     def label(self) -> Label:
-        return label_of(self.state, self.task, self.cancellation, in_lease=self.in_lease)
+        given_up = any(receipt.claim is Claim.ENDED for receipt in self.decided_by)
+        return label_of(self.state, self.task, self.cancellation, in_lease=self.in_lease, given_up=given_up)
 
     @property
     def can_look_up(self) -> bool:
@@ -91,8 +92,15 @@ _ABSENCE = frozenset({Claim.UNSENT, Claim.ENDED, Claim.NOT_FOUND})  # of one att
 _STRENGTH = (Source.READ_BACK, Source.PROVIDER, Source.PERSON, Source.INTERMEDIARY, Source.ACK, Source.SENDER)
 
 
-def label_of(state: OperationState, task: TaskState, cancellation: Cancellation, *, in_lease: bool) -> Label:
-    """The label of an operation, for readings, counts and filters alike."""
+def label_of(
+    state: OperationState, task: TaskState, cancellation: Cancellation, *, in_lease: bool, given_up: bool = False
+) -> Label:
+    """The label of an operation, for readings, counts and filters alike.
+
+    `given_up`: that it had no effect rests on its tool's word, and something of it may have been sent.
+    """
+    if given_up and state is OperationState.NOT_SENT:
+        return Label.GIVEN_UP
     if state in _SETTLED_LABELS:
         return _SETTLED_LABELS[state]
     if state is OperationState.SENDING and not in_lease:  # nobody has looked since the lease ended
@@ -205,7 +213,7 @@ def _moment(situation: Situation, stopped_at: datetime) -> str:
 
 def _next_step(situation: Situation) -> str:
     label = situation.label
-    if label is Label.NOT_SENT:
+    if label in (Label.NOT_SENT, Label.GIVEN_UP):
         return _after_not_sent(situation)
     if label is Label.UNKNOWN:
         return sentences.LOOK_UP_DUE if situation.can_look_up else sentences.LOOK_YOURSELF

@@ -28,6 +28,7 @@ MADE = {
     Label.COMPLETED_BEFORE: {1},
     Label.CANCELLED: {0},
     Label.NOT_SENT: {0},
+    Label.GIVEN_UP: {0},
     Label.WAITING: {0},
     Label.FAILED: {0},
 }

@@ -4,9 +4,9 @@ Shown elsewhere:
 
 | case | where |
 |---|---|
-| an old tool ends while a new run works: out of its context, a receipt of the old one | `test_gate_cases.py`, row 8 |
-| a result that was ready when the stop was committed | `test_gate_cases.py`, row 15 |
-| what was admitted before the stop stays | `test_gate_cases.py`, row 16 |
+| an old tool ends while a new run works: a receipt of the old one | `gate/test_under_way.py`, row 8 |
+| a result that was ready when the stop was committed | `gate/test_under_way.py`, row 15 |
+| what was admitted before the stop stays | `gate/test_whose_run.py`, row 16 |
 | a success that contradicts a confirmed cancel | `folding/test_cancellation.py`, P12 |
 | the host's own table at the moment of the stop | `test_admission.py` |
 | an answer that comes after the next attempt was answered | `test_retries.py` |

@@ -6,7 +6,7 @@ Shown elsewhere:
 |---|---|
 | an input is held or taken, never both and never lost, whoever is faster | `inputs/test_races.py` |
 | on-finish and on-stop code against each other, a hundred seeds | `test_ending.py` |
-| an old tool ends while a new run works: out of its context | `test_gate_cases.py`, row 8; `test_late_results.py` |
+| an old tool ends while a new run works: out of its context | `gate/test_under_way.py`, row 8; `test_late_results.py` |
 | the new run is not disturbed by the old one's call and agent | `test_work_goes_on.py` |
 | each text, by every way in which a call can be left | `test_inheritance.py` |
 """

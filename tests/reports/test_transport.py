@@ -5,10 +5,10 @@ Shown elsewhere:
 | case | where |
 |---|---|
 | a stop does not wait for a slow or vanished browser | `live/test_pace.py` |
-| nothing is left over after many calls | `test_gate_cases.py`, row 13 |
+| nothing is left over after many calls | `gate/test_answers.py`, row 13 |
 | a tool that raises more than an exception ends nothing but itself | `test_sending.py` |
 | one hanging provider holds up nobody else's follow-up work | `test_worker.py` |
-| a tool that was told to end, and declares that it then does nothing | `test_gate_cases.py`, row 12 |
+| a tool that was told to end, and declares that it then does nothing | `gate/test_under_way.py`, row 12 |
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Shown elsewhere:
 | case | where |
 |---|---|
 | another task on the same connector goes on untouched | `races/scene.py` in every race, `test_whom_it_hits.py` |
-| a long tool: the caller is freed at the stop, the late result is a receipt | `test_gate_cases.py`, rows 6 and 7 |
+| a long tool: the caller is freed at the stop, the late result is a receipt | `gate/test_under_way.py`, rows 6 and 7 |
 | cancelling goes by a request of its own, not by a closed socket | `races/test_both_sides.py`, P5 |
 | the panel is closed, or opened elsewhere: every window says the same | `browser/test_pages.py`, `live/test_lists.py` |
 | the process of the page dies, and the task is stopped from elsewhere | `test_status.py` |

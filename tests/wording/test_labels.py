@@ -31,11 +31,20 @@ def test_no_label_claims_an_end_that_the_state_does_not_have() -> None:
         Label.COMPLETED_BEFORE: {S.SUCCEEDED},
         Label.FAILED: {S.FAILED},
         Label.NOT_SENT: {S.NOT_SENT, S.PREPARED},
+        Label.GIVEN_UP: {S.NOT_SENT},
         Label.UNKNOWN: {S.UNKNOWN, S.SENDING},
     }
     for situation in every_situation():
         label = read(situation).label
         assert label not in states or situation.state in states[label], situation
+
+
+@pytest.mark.parametrize("state", S)
+def test_what_rests_on_its_tools_word_is_never_called_not_sent(state: OperationState) -> None:
+    """A request of it may have left."""
+    told = [label_of(state, task, C.NONE, in_lease=False, given_up=True) for task in T]
+    assert (Label.GIVEN_UP in told) == (state is S.NOT_SENT)
+    assert Label.NOT_SENT not in told or state is S.PREPARED
 
 
 def test_nothing_reads_as_waiting_or_in_progress_once_its_task_was_stopped() -> None:

@@ -144,7 +144,11 @@ def test_proven_unsent_reads_otherwise_than_refused() -> None:
 def test_what_its_tool_declares_reads_as_declared_and_not_as_proven() -> None:
     """A request of it may have left: that nothing did would be more than is known."""
     reading = read(stopped(S.NOT_SENT, receipt(Claim.ENDED, Source.SENDER)))
-    assert reading.evidence == "It ended for the stop; its tool declares that a try that ends so has no effect."
+    assert (reading.label, reading.name) == (Label.GIVEN_UP, "given up by its tool")
+    assert (
+        reading.evidence == "Its tool ended when the run was over, and declares that a try that ends so has no effect."
+    )
+    assert reading.next_step == sentences.START_AGAIN
 
 
 def limit_of(state: OperationState, task: TaskState = T.STOPPED, **more: object) -> str:
