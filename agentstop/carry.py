@@ -20,7 +20,7 @@ from agentstop.models import Operation
 from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Classify, Outcome, Verdict
 from agentstop.passes import Pass, ticks
-from agentstop.providers.base import Answer, LookUp
+from agentstop.providers.base import Answer
 from agentstop.sending import in_domain, sender
 from agentstop.settle import Admission, Settled
 from agentstop.states import FINAL_CLAIMS, FINAL_STATES, SIGNS_OF_LIFE, Claim, OperationState, Source

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from agentstop import conf, connectors
 from agentstop.models import Operation
-from agentstop.providers.base import LookUp
 from agentstop.states import Cancellation, OperationState
 
 
