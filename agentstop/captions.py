@@ -125,6 +125,7 @@ STOPS = {
 }
 FINISHED_OPEN = _("It had finished before; what is under way is to be cancelled where its provider can.")
 NO_SUCH_TASK = _("There is no task %(task)s for you. Nothing was stopped.")
+NOT_ALLOWED = _("Not stopped: you may see this task, and not stop it. Ask its owner or an operator.")
 STOP_FAILED = _("Not stopped: %(error)s. Try it again; the details are in the log.")
 HAVE_LEFT = ngettext_lazy(
     "%(count)d operation has left and may still have its effect.",

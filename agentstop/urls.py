@@ -17,6 +17,7 @@
 | `agentstop:add_input` | POST `tasks/<id>/input/` | `text`, for the agent; `next` |
 | `agentstop:release_input` | POST `tasks/<id>/input/release/` | `input`, `next` |
 | `agentstop:withdraw_input` | POST `tasks/<id>/input/withdraw/` | `input`, `next` |
+| `agentstop:operation` | GET `operations/<id>/` | what was sent and heard: attempts, receipts, results; `page` |
 | `agentstop:undo` | GET, POST `operations/<id>/undo/` | names the consequences first; `reason`, `next` |
 | `agentstop:settle` | GET, POST `operations/<id>/settle/` | asks what became of it; `outcome`, `reason`, `next` |
 | `agentstop:healthz` | GET `healthz` | 200 where the database answers, else 503; see `docs/operating.md` |
@@ -27,8 +28,8 @@ task alone), `{% agentstop_list %}` for all tasks with filters and search, `{% a
 can be stopped in them, one list stands on a page. That needs `request` among the context processors, and
 `{% include "agentstop/head.html" %}` in the head: the style sheets `agentstop/panel.css`, `agentstop/pages.css` and
 `agentstop/timeline.css`, and, each as `<script defer>`, the static files `agentstop/vendor/htmx.min.js`,
-`agentstop/vendor/hx-ws.min.js` and `agentstop/panel.js`. Answers to presses that the state does not show go to
-`django.contrib.messages` where it is installed.
+`agentstop/vendor/hx-ws.min.js`, `agentstop/panel.js` and `agentstop/times.js`. Answers to presses
+that the state does not show go to `django.contrib.messages` where it is installed.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from agentstop.views import (
     health_views,
     input_views,
     list_views,
+    operation_views,
     question_views,
     task_views,
     timeline_views,
@@ -65,6 +67,7 @@ urlpatterns = [
     path("tasks/<int:task>/input/release/", input_views.release, name="release_input"),
     path("tasks/<int:task>/input/withdraw/", input_views.withdraw, name="withdraw_input"),
     path("healthz", health_views.healthz, name="healthz"),
+    path("operations/<int:operation>/", operation_views.operation, name="operation"),
     path("operations/<int:operation>/undo/", task_views.undo, name="undo"),
     path("operations/<int:operation>/settle/", task_views.settle, name="settle"),
 ]

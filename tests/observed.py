@@ -45,7 +45,7 @@ def observed(operation_id: int | None) -> Observed:
     assert found is not None
     known = next(known for known in found.operations if known.row.pk == operation_id)
     told = next(told for told in report.tell(found).operations if told.id == operation_id)
-    return Observed(known.row, told, known.refusal)
+    return Observed(known.row, told, known.asked.refusal)
 
 
 def of_key(task_id: int, key: str) -> Observed:

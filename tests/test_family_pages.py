@@ -143,8 +143,8 @@ class TestButtons:
                 "New run: it is paused. Resume it first.",
             ),
             (held_twice, {"resume"}, "Pause: it is paused already. New run: it is paused. Resume it first."),
-            (stopped, {"new-run"}, "Pause, Resume: it is stopped."),
-            (finished, {"new-run"}, "Pause, Resume: it has finished."),
+            (stopped, {"new-run"}, "Stop, Pause, Resume: it is stopped."),
+            (finished, {"new-run"}, "Stop, Pause, Resume: it has finished."),
         ],
     )
     def test_each_works_in_its_states_and_says_why_it_does_not_in_others(
@@ -252,7 +252,7 @@ class TestNewRuns:
         run = stopped(ann)
         text = page(ann, run.task_id)
         assert (enabled(text), "new-run-button" in text, reasons(text)) == (
-            set(), False, "Pause, Resume: it is stopped.",
+            set(), False, "Stop, Pause, Resume: it is stopped. New run: its agent is not started from here.",
         )  # fmt: skip
         assert "does not say how agents are started" in said(press(ann, run.task_id, "new-run", run=1))
         with pytest.raises(starting.NotStarted, match="AGENTSTOP_RUNNER"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Max, OuterRef, Q, Subquery
+from django.db.models import BigIntegerField, Count, F, IntegerField, Max, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Left
 
 from agentstop import connectors, database, frozen, question_facts, silence
@@ -18,10 +18,9 @@ from agentstop.accounts.input_account import KnownInputs
 from agentstop.bodies import Form
 from agentstop.facts import facts_of
 from agentstop.folds.folding import fold
-from agentstop.models import Decision, Freeze, Operation, Receipt, Run, Task
-from agentstop.models.facts import Decided
+from agentstop.models import Call, Decision, Freeze, Operation, Receipt, Run, Task
+from agentstop.models.facts import CallOutcome, Decided
 from agentstop.providers.base import Capability
-from agentstop.question_facts import Asked
 from agentstop.reconcile import OVERDUE
 from agentstop.settle import apply
 from agentstop.states import FINAL_CLAIMS, Claim, Folded, OperationFacts, OperationState, Source
@@ -56,6 +55,18 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What its runs got for their requests, and the gate's last refusal (its `reason`)."""
+
+    refusal: str = ""
+    taken_by: int | None = None  # the last run that took the result in
+    kept_from: int | None = None  # the last run that asked and was over
+
+
+NOT_ASKED = Asked()
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """One operation with what its facts say now."""
 
@@ -63,7 +74,7 @@ class Known:
     facts: OperationFacts
     folded: Folded
     capability: Capability
-    refusal: str  # `reason` of the gate's last refusal
+    asked: Asked
     result: Result | None
     settled: Word | None
     share: Share | None  # of what was sent last
@@ -87,7 +98,7 @@ class Account:
     operations: tuple[Known, ...]
     freezes: tuple[Freeze, ...]  # that hold something of it, or are about to
     now: datetime
-    questions: tuple[Asked, ...] = ()
+    questions: tuple[question_facts.Asked, ...] = ()
     inputs: KnownInputs = KnownInputs()
     family: KnownFamily = KnownFamily()
 
@@ -163,7 +174,7 @@ def _account(
     run: Run | None,
     known: Sequence[Known],
     freezes: Sequence[Freeze],
-    questions: Sequence[Asked],
+    questions: Sequence[question_facts.Asked],
     now: datetime,
 ) -> Account:
     used = ((each.row.connector, each.row.action) for each in known)
@@ -171,15 +182,15 @@ def _account(
 
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:
-    facts, refusals, (results, shares), settled = facts_of(rows), _refusals(rows), _heads(rows), _settled(rows)
+    facts, asked, (results, shares), settled = facts_of(rows), _asked(rows), _heads(rows), _settled(rows)
     capabilities: dict[tuple[str, str], Capability] = {}
     for row in rows:
         what = (row.connector, row.action)
         capability = capabilities.setdefault(what, connectors.capability(*what))
         folded = _bring_up(row, facts[row.pk], now)
-        refusal, result = refusals.get(row.pk, ""), results.get(row.pk)
         share = _of_the_last_attempt(shares.get(row.pk), facts[row.pk])
-        yield Known(row, facts[row.pk], folded, capability, refusal, result, settled.get(row.pk), share)
+        heard = results.get(row.pk), settled.get(row.pk), share
+        yield Known(row, facts[row.pk], folded, capability, asked.get(row.pk, NOT_ASKED), *heard)
 
 
 def _bring_up(row: Operation, facts: OperationFacts, now: datetime) -> Folded:
@@ -190,10 +201,24 @@ def _bring_up(row: Operation, facts: OperationFacts, now: datetime) -> Folded:
     return folded
 
 
-def _refusals(rows: Sequence[Operation]) -> Mapping[int, str]:
-    """Why the gate last refused each of them."""
-    refused = Decision.objects.using(database.alias()).filter(operation__in=rows, verb=Decided.REFUSE)
-    return dict(refused.order_by("pk").values_list("operation_id", "reason"))
+def _asked(rows: Sequence[Operation]) -> Mapping[int, Asked]:
+    """Why the gate last refused each of them, and whose result each is; in one query."""
+    using = database.alias()
+    refused = Decision.objects.using(using).filter(operation__in=rows, verb=Decided.REFUSE).order_by()
+    called = Call.objects.using(using).filter(operation__in=rows).exclude(outcome=CallOutcome.FAILED).order_by()
+    asked: dict[int, Asked] = {}
+    nothing = Value(None, output_field=IntegerField())
+    refusals = refused.annotate(got=nothing).values_list("operation_id", "reason", "got", "pk")
+    calls = called.values_list("operation_id", "outcome", "run", "pk")
+    for pk, word, run, _ in sorted(refusals.union(calls, all=True), key=lambda found: found[-1]):
+        was = asked.get(pk, NOT_ASKED)
+        if run is None:
+            asked[pk] = replace(was, refusal=word)
+        elif word == CallOutcome.ACCEPTED:
+            asked[pk] = replace(was, taken_by=run)
+        else:
+            asked[pk] = replace(was, kept_from=run)
+    return asked
 
 
 def _heads(rows: Sequence[Operation]) -> tuple[Mapping[int, Result], Mapping[int, Share]]:

@@ -19,7 +19,7 @@ from agentstop.providers.base import Compensation
 from agentstop.reports import remedies
 from agentstop.reports.remedies import Named, Settling, Undoing
 from agentstop.states import Cancellation, Claim, OperationState, TaskState
-from agentstop.words import sentences, wording
+from agentstop.words import evidence_words, sentences, wording
 from agentstop.words.manifold import JobLine, read_jobs
 from agentstop.words.sentences import Label
 from agentstop.words.wording import Reading, Situation
@@ -52,6 +52,7 @@ class OperationReport:
     cancellation: Cancellation
     reading: Reading
     progress: Progress | None  # how far its provider says that it is, where it said so and it may go on
+    admission: str  # whose context holds its result, or why none does
     doubled: bool  # it was perhaps done more than once
     jobs: tuple[JobLine, ...]  # where it has come back with several references: what is known of each
     link: str  # the http(s) address of what was made; empty where none is known
@@ -81,6 +82,7 @@ def read_operation(known: Known, task: Task, undoings: Sequence[Known], undone: 
         cancellation=folded.cancellation,
         reading=_reading(situation, known, task, undone=undoing is not None),
         progress=_progress(known),
+        admission=_admission(known, task),
         doubled=folded.doubled,
         jobs=read_jobs(folded),
         link=_link(known.result, row.ref) if folded.state is OperationState.SUCCEEDED else "",
@@ -108,7 +110,7 @@ def _situation(known: Known, task: Task) -> Situation:
         decided_by=folded.decided_by,
         contradictory=folded.contradictory,
         doubled=folded.doubled,
-        refusal=known.refusal,
+        refusal=known.asked.refusal,
         has_ref=bool(row.ref),
         capability=known.capability,
     )
@@ -123,6 +125,14 @@ def _reading(situation: Situation, known: Known, task: Task, *, undone: bool) ->
     if ended and reading.label is Label.IN_PROGRESS:
         return replace(reading, next_step=gettext(sentences.ANSWER_IS_KEPT))  # no stop of this task is to come
     return reading
+
+
+def _admission(known: Known, task: Task) -> str:
+    """An undoing was asked for by a person: its result is no run's."""
+    if known.row.compensates_id is not None:
+        return ""
+    asked, live = known.asked, task.live_run is not None
+    return evidence_words.read_admission(known.folded.state, asked.taken_by, asked.kept_from, live=live)
 
 
 def _progress(known: Known) -> Progress | None:

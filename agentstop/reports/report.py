@@ -104,6 +104,7 @@ def tell(found: Account) -> TaskReport:
         read_operation(known, task, undoings.get(known.row.pk, ()), rows.get(known.row.compensates_id))
         for known in found.operations
     )
+    stoppable = _stoppable(state, found.operations) or found.family.reached
     held = tuple(map(freeze_report.tell, found.freezes))
     questions = tuple(question_report.tell(asked) for asked in reversed(found.questions))
     counts = Counter(operation.reading.label for operation in operations if operation.undoes is None)
@@ -132,9 +133,9 @@ def tell(found: Account) -> TaskReport:
         inputs=input_report.tell(found),
         questions=questions,
         family=family_report.tell(found),
-        controls=controls.of(found),
+        controls=controls.of(found, stoppable=stoppable),
         overdue=found.overdue,
-        stoppable=_stoppable(state, found.operations) or found.family.reached,
+        stoppable=stoppable,
         changes_at=found.changes_at,
         now=found.now,
     )

@@ -13,15 +13,22 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from agentstop import panel
 from agentstop.exceptions import TaskNotFound
 from agentstop.listing import Asked
 from agentstop.models import Task
 from agentstop.reports import report
+from agentstop.reports.controls import Controls
+from agentstop.reports.role import Role
 from agentstop.timeline import drawing
+from agentstop.words import clock_words
 
 register = template.Library()
+
+NOTHING = SafeString()
+FOLDED = 1000  # characters; people type no more on these pages
 
 
 @register.simple_tag(takes_context=True)
@@ -79,15 +86,40 @@ def agentstop_id(task_id: int) -> str:
 
 
 @register.filter
+def agentstop_why_not(controls: Controls, role: Role) -> str:
+    """Why what this reader might press does nothing now."""
+    return controls.why_not(role)
+
+
+@register.filter
+def agentstop_folded(text: str) -> str:
+    """As much of what somebody wrote as stands in a panel; exports and the admin have all of it."""
+    return text if len(text) <= FOLDED else f"{text[:FOLDED]} {gettext('… (it goes on)')}"
+
+
+@register.filter
 def agentstop_clock(when: datetime) -> str:
     """The time of day in the reader's zone; with the date where it is not today."""
     local = timezone.localtime(when)
     today = local.date() == timezone.localdate()
-    return date_format(local, "H:i:s" if today else "j M Y, H:i:s")
+    return date_format(local, gettext(clock_words.TODAY if today else clock_words.ANOTHER_DAY))
 
 
 @register.filter
 def agentstop_time(when: datetime) -> SafeString:
     """The same as an element that holds the exact moment, and tells it in full."""
-    full = date_format(timezone.localtime(when), "j F Y, H:i:s T")
-    return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), full, agentstop_clock(when))
+    return _time(
+        when, agentstop_clock(when), format_html(" {}", "data-agentstop-time")
+    )  # how long ago that is, a script says beside it
+
+
+@register.filter
+def agentstop_moment(when: datetime) -> SafeString:
+    """The date and the time of day to the millisecond, in the reader's zone: facts are closer together than seconds."""
+    local = timezone.localtime(when)
+    return _time(when, f"{date_format(local, gettext(clock_words.TO_THE_SECOND))}.{local.microsecond // 1000:03}")
+
+
+def _time(when: datetime, shown: str, more: SafeString = NOTHING) -> SafeString:
+    full = date_format(timezone.localtime(when), gettext(clock_words.IN_FULL))
+    return format_html('<time datetime="{}" title="{}"{}>{}</time>', when.isoformat(), full, more, shown)

@@ -13,13 +13,13 @@ from agentstop import captions
 from agentstop.story import Extent, Kind
 from agentstop.timeline.layout import fitted
 from agentstop.timeline.timescale import DAY, SECOND, Tick
+from agentstop.words import clock_words
 from agentstop.words.sentences import Tone
 
 register = template.Library()
 
 MINUTE = timedelta(minutes=1)
 SIGNS = {Tone.QUIET: "–", Tone.BUSY: "…", Tone.GOOD: "✓", Tone.NOTICE: "!", Tone.UNSURE: "?", Tone.BAD: "×"}  # noqa: RUF001
-DATE = "j M Y"
 
 
 @register.filter
@@ -60,7 +60,7 @@ def agentstop_sign(tone: Tone) -> str:
 def agentstop_exact(when: datetime) -> str:
     """Day, time to the millisecond and zone, in the reader's zone."""
     local = timezone.localtime(when)
-    return f"{date_format(local, DATE)}, {_milliseconds(local)} {date_format(local, 'T')}"
+    return f"{date_format(local, gettext(clock_words.DAY))}, {_milliseconds(local)} {date_format(local, 'T')}"
 
 
 @register.filter
@@ -74,7 +74,7 @@ def agentstop_tick(tick: Tick) -> str:
     """The time of a tick, as exactly as it differs from the next one."""
     local = timezone.localtime(tick.at)
     if tick.step >= DAY:
-        return date_format(local, "j M")
+        return date_format(local, gettext(clock_words.DAY_OF_A_YEAR))
     if tick.step >= MINUTE:
         return date_format(local, "H:i")
     return date_format(local, "H:i:s") if tick.step >= SECOND else _milliseconds(local)
@@ -83,7 +83,7 @@ def agentstop_tick(tick: Tick) -> str:
 @register.filter
 def agentstop_day(tick: Tick) -> str:
     """The day of a tick; the year alone where the day is its time."""
-    return date_format(timezone.localtime(tick.at), "Y" if tick.step >= DAY else DATE)
+    return date_format(timezone.localtime(tick.at), "Y" if tick.step >= DAY else gettext(clock_words.DAY))
 
 
 @register.filter

@@ -78,6 +78,8 @@ HAD_FINISHED = _("It had finished already.")
 # Why a button does nothing now.
 IS_STOPPED = _("it is stopped.")
 HAS_FINISHED = _("it has finished.")
+ASKED_TO_CANCEL = _("it has finished, and what is under way was asked to cancel.")
+STARTED_ELSEWHERE = _("its agent is not started from here.")
 IS_PAUSED = _("it is paused already.")
 NOT_PAUSED = _("it is not paused.")
 HELD_BY_OTHERS = _("tasks that it works for are paused, and it goes on with them.")

@@ -34,8 +34,6 @@ NEVER_ASKED = _("Not sent. No earlier run asked for it.")
 ASKED_AGAIN_AT = _("The provider is asked again at %(at)s.")
 NOT_ASKED_AGAIN = _("The provider is not asked again by itself.")
 DO_NOT_REPEAT = _("Do not do it again before it is known what became of it.")
-KEPT_OUT = _("The result was kept out of run %(run)s, which asked for it.")
-TAKEN_IN = _("Run %(run)s has taken its result in.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def _what_follows(left: Left) -> Iterator[str]:
             yield _next_look(left)
         yield gettext(DO_NOT_REPEAT)
     elif state is OperationState.SUCCEEDED:
-        yield gettext(KEPT_OUT if left.took is None else TAKEN_IN) % {"run": left.took or left.run}
+        yield gettext(sentences.KEPT_OUT if left.took is None else sentences.TAKEN_IN) % {"run": left.took or left.run}
         yield _undoing(left)
 
 

@@ -281,12 +281,17 @@ SAID_SINCE = {
 # What this provider cannot do.
 GOES_ON_AFTER_STOP = _("This provider cannot cancel it: once sent, it goes on even if the task is stopped.")
 END_IT_THERE = _("It can be ended only at the provider itself.")
+CANNOT_BE_UNDONE = _("This provider names no way to undo it: that can be done only there.")
 CANCELS_UNTIL_STARTED = _("This provider cancels only what it has not started.")
 ACK_PROVES_NOTHING = _("At this provider an acknowledged cancel does not prove that nothing happens.")
 CANNOT_BE_ASKED = _("This provider cannot be asked what became of it.")
 ASKED_BY_REF_ONLY = _("This provider can be asked only by its reference, which is not known.")
 ABSENCE_PROVES_NOTHING = _("When this provider finds nothing, that does not prove that nothing was done.")
 MIGHT_BE_DONE_TWICE = _("Sending it again might do it twice.")
+
+# Whose result it is.
+KEPT_OUT = _("The result was kept out of run %(run)s, which asked for it.")
+TAKEN_IN = _("Run %(run)s has taken its result in.")
 
 # The agent's own process.
 NO_AGENT = _("No agent has started.")

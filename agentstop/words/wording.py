@@ -246,6 +246,8 @@ def _limits(situation: Situation) -> Iterator[str]:
             yield capability_words.LOST_MAY_HAVE_CANCELLED
         if not situation.capability.resendable:
             yield sentences.MIGHT_BE_DONE_TWICE
+    if situation.label is Label.COMPLETED_BEFORE and situation.capability.compensation is None:
+        yield sentences.CANNOT_BE_UNDONE
 
 
 def _limits_of_cancelling(situation: Situation) -> Iterator[str]:
@@ -256,9 +258,9 @@ def _limits_of_cancelling(situation: Situation) -> Iterator[str]:
         yield sentences.GOES_ON_AFTER_STOP
     if cancellation in (Cancellation.SENT, Cancellation.ACKNOWLEDGED) and capability.cancel_ends_answer:
         yield capability_words.ENDS_ANSWER
+    if capability.cancel is Cancel.UNTIL_STARTED:
+        yield sentences.CANCELS_UNTIL_STARTED
     if cancellation in (Cancellation.UNSUPPORTED, Cancellation.REFUSED, Cancellation.UNDELIVERABLE):
-        if capability.cancel is Cancel.UNTIL_STARTED:
-            yield sentences.CANCELS_UNTIL_STARTED
         yield sentences.END_IT_THERE
 
 

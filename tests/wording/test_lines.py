@@ -100,7 +100,7 @@ def test_no_sentence_holds_a_time_or_ends_without_a_full_stop() -> None:
     said = [text for table in tables for text in table.values() if text]
     said += [text for name, text in vars(sentences).items() if name.isupper() and isinstance(text, str)]
     parts = (sentences.BEING_SENT, sentences.SOMEBODY, sentences.A_PERSON, sentences.UNDOING_COUNTED)
-    filled = re.compile(r"%\((?:operations|seconds|counts|percent)\)s(?: %%)?")
+    filled = re.compile(r"%\((?:operations|seconds|counts|percent|run)\)s(?: %%)?")
     for text in said:
         assert text in parts or text.endswith("."), text
         assert "%" not in filled.sub("", text), text
