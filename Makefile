@@ -4,7 +4,7 @@ ARGS ?=
 RUN = .venv/bin/python
 
 .SILENT:
-.PHONY: help ready demo test check model soak bench lock clean
+.PHONY: help ready demo test check model soak bench words lock clean
 
 help:
 	echo "make demo    the web application on this machine, to play with (Ctrl-C ends it)"
@@ -13,6 +13,7 @@ help:
 	echo "make model   the model of docs/proof.md, every state of it, with spin"
 	echo "make soak    random lives of the database beside a provider, as many as you like: SOAK_STEPS=1000000"
 	echo "make bench   measurements beside peers"
+	echo "make words   the translations anew from the sources, compiled; lists what has none yet"
 	echo "make lock    the files in requirements/ anew from pyproject.toml (needs uv)"
 	echo "make clean   removes .venv and caches; the demo's data stays"
 	echo "More words for a command: make test ARGS='-k gate'. Another Python: make test PYTHON=python3.13"
@@ -46,6 +47,9 @@ bench: ready
 	$(RUN) -m pip --disable-pip-version-check --no-input install --quiet --require-hashes --requirement requirements/bench.txt \
 		|| echo "The peers could not be installed." >&2
 	exec $(RUN) -m bench $(ARGS)
+
+words: ready
+	exec $(RUN) -m tests.wording.catalogues
 
 lock:
 	command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_POST
 
 from agentstop import permissions
@@ -58,8 +59,8 @@ def start_again(request: HttpRequest, task_id: int) -> HttpResponse:
         return _task(request, found, form, status=422)
     try:
         queue.enqueue_again(found, request.user, form.cleaned_data)
-    except queue.AlreadyRunning as problem:
-        messages.error(request, str(problem))
+    except queue.AlreadyRunning:
+        messages.error(request, gettext("This task is under way. Stop it before you start it again."))
     except Denied as problem:
         raise PermissionDenied(str(problem)) from problem
     return redirect("task", task_id)

@@ -241,3 +241,13 @@ def several(owner: Any, start: datetime) -> Task:
     running.heard(attempt, "accepted", 41, ref="r-7")
     running.folded()
     return stopped
+
+
+def under_way(owner: Any, start: datetime) -> Task:
+    """A running task of which two operations were accepted, and nothing else was heard."""
+    story = scene("Two reports", owner, start)
+    story.begun(1, 0, by=owner)
+    for number, action in enumerate(("report.create", "file.upload")):
+        attempt = story.passed(story.operation(action, f"q{number}", 1 + number), 1 + number)
+        story.heard(attempt, "accepted", 3 + number, ref=f"r-{number}")
+    return story.folded()

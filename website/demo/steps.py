@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
-SLOW_SECONDS = 15
+SLOW_SECONDS = 15  # as its label says
 LONGEST_POST = 500  # characters of what a person typed
 
 
 class Step(TextChoices):
     """The steps in their order. A value stands in keys, and so does not change."""
 
-    REPORT = "report", "Create the report"
-    UPLOAD = "upload", "Upload the file"
-    NOTIFY = "notify", "Notify the channel"
+    REPORT = "report", _("Create the report")
+    UPLOAD = "upload", _("Upload the file")
+    NOTIFY = "notify", _("Notify the channel")
 
 
 ACTIONS = {Step.REPORT: "report.create", Step.UPLOAD: "file.upload", Step.NOTIFY: "notify.post"}
@@ -26,11 +27,11 @@ ACTIONS = {Step.REPORT: "report.create", Step.UPLOAD: "file.upload", Step.NOTIFY
 class Trouble(TextChoices):
     """What the provider can be told to do wrong, in plain words."""
 
-    SLOW = "slow", f"takes {SLOW_SECONDS} seconds"
-    DROP = "drop", "drops the connection after accepting"
-    LOSE_RESPONSE = "lose_response", "does the work, and its response is lost"
-    REFUSE_CANCEL = "refuse_cancel", "refuses to cancel"
-    ACK_AND_COMPLETE = "ack_and_complete", "acknowledges the cancel and completes all the same"
+    SLOW = "slow", _("takes 15 seconds")
+    DROP = "drop", _("drops the connection after accepting")
+    LOSE_RESPONSE = "lose_response", _("does the work, and its response is lost")
+    REFUSE_CANCEL = "refuse_cancel", _("refuses to cancel")
+    ACK_AND_COMPLETE = "ack_and_complete", _("acknowledges the cancel and completes all the same")
 
 
 ABOUT_CANCELLING = frozenset({Trouble.REFUSE_CANCEL, Trouble.ACK_AND_COMPLETE})
