@@ -25,6 +25,7 @@ class Form(StrEnum):
     JSON = "json"
     TEXT = "text"
     REPR = "repr"  # of a value that has no JSON form: for people only
+    ERASED = "erased"  # there was a value; its size is still known
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Body:
 
     @property
     def value(self) -> Any:
+        if self.form is Form.ERASED:
+            return None
         return json.loads(self.text) if self.form is Form.JSON and not self.cut else self.text
 
 

@@ -21,6 +21,8 @@ from agentstop.models.facts import CallOutcome
 from agentstop.providers.base import LookUp
 from agentstop.states import Claim, Folded, Source, TaskState, Verb
 
+UNUSABLE = (bodies.Form.REPR, bodies.Form.ERASED)  # as a result that is given again
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:
@@ -235,9 +237,11 @@ def _kept(operation_id: int, receipt: Receipt) -> tuple[bodies.Body, str]:
     """The result as it was admitted before, else as the evidence has it; and why that cannot serve, if so."""
     entries = ContextEntry.objects.using(database.alias()).filter(call__operation=operation_id)
     entry = entries.order_by("pk").first()
-    if entry is not None and entry.form != bodies.Form.REPR:
+    if entry is not None and entry.form not in UNUSABLE:
         return bodies.Body(entry.body, bodies.Form(entry.form), len(entry.body.encode())), ""
     body = bodies.Body(receipt.body, bodies.Form(receipt.form), receipt.size, receipt.cut)
+    if body.form is bodies.Form.ERASED:
+        return body, "It has succeeded before; its result was erased since, and nothing is sent a second time."
     if body.form is bodies.Form.REPR:
         return body, "It has succeeded before; its result has no stored form that could be given again."
     if bodies.MASK in body.text:

@@ -36,6 +36,7 @@ class Decided(StrEnum):
     ANSWER = "answer"  # a question
     DECLINE = "decline"  # a question
     RESTORE = "restore"  # a backup: run numbers go on behind those that it does not know of
+    ERASE = "erase"  # what was said: that something happened stays
     REFUSE = "refuse"  # the gate's own: nothing was sent
 
 

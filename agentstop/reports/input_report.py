@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext
+
 from agentstop.accounts import input_account
 from agentstop.accounts.account import Account
 from agentstop.accounts.input_account import KnownInput
 from agentstop.folds.input_states import RELEASABLE, WITHDRAWABLE, Became, InputState, fold_input
 from agentstop.reports.remedies import name_of
-from agentstop.words.input_wording import InputReading, read_input
+from agentstop.words.input_wording import ERASED, InputReading, read_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def _tell(known: KnownInput, live_run: int | None) -> InputReport:
     who = name_of(last.by) if last is not None else ""
     return InputReport(
         id=row.pk,
-        text=known.head[: input_account.SHOWN],
+        text=known.head[: input_account.SHOWN] or gettext(ERASED),
         cut=known.cut,
         by=name_of(row.by),
         at=row.at,

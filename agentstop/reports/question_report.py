@@ -15,6 +15,7 @@ from agentstop.reports.remedies import name_of
 from agentstop.states import RunState
 from agentstop.words import question_sentences as sentences
 from agentstop.words.agent_wording import AgentLine
+from agentstop.words.input_wording import ERASED
 from agentstop.words.sentences import A_PERSON, Tone
 
 
@@ -52,7 +53,7 @@ def tell(asked: Asked) -> QuestionReport:
     return QuestionReport(
         id=row.pk,
         kind=Kind(row.kind),
-        text=row.text,
+        text=row.text or gettext(ERASED),
         choices=tuple(row.choices),
         connector=row.connector,
         action=row.action,

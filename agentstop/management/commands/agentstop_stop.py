@@ -7,38 +7,31 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from django.apps import apps
-from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import QuerySet
 
-from agentstop import database, per_task
+from agentstop import database
 from agentstop.bulk import count_before, stop_all
 from agentstop.descendants import ALIVE
 from agentstop.exceptions import AgentStopError
-from agentstop.management import people
+from agentstop.management import people, which
 from agentstop.models import Task
 from agentstop.per_task import Answer, Answers, Counted
 from agentstop.stop import StopReport
-
-WHICH = "Name tasks by their numbers, or one of --owner, --subject and --all."
 
 
 class Command(BaseCommand):
     help = "Stops each of these tasks by itself and tells what became of it; exit code 1 where one was not reached."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("task", type=int, nargs="*", help="numbers of tasks")
-        parser.add_argument("--owner", metavar="USER", default="", help="all tasks of this user that are at work")
-        parser.add_argument("--subject", metavar="APP.MODEL:ID", default="", help="all tasks about this object")
-        parser.add_argument("--all", action="store_true", help="every task that is at work")
+        which.add_arguments(parser, meant="is at work")
         parser.add_argument("--reason", default="", help="shown to the owners")
         parser.add_argument("--by", metavar="USER", default="", help="who stops; checked for the permission if given")
         parser.add_argument("--dry-run", action="store_true", help="only count what would be stopped")
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, **options: Any) -> None:
-        tasks, by = _meant(options), people.named(options["by"])
+        working = Task.objects.using(database.alias()).filter(state__in=ALIVE)
+        tasks, by = which.tasks(options, working, "Nothing was stopped."), people.named(options["by"])
         try:
             if options["dry_run"]:
                 return self._say(_counted(count_before(tasks, by=by)), options["json"])
@@ -58,37 +51,6 @@ class Command(BaseCommand):
             self.stdout.write(_line(each))
         before = told["before"]
         self.stdout.write(", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in before.items()))
-
-
-def _meant(options: dict[str, Any]) -> QuerySet[Task]:
-    ways = [name for name in ("task", "owner", "subject", "all") if options[name]]
-    if len(ways) != 1:
-        raise CommandError(f"{WHICH} Nothing was stopped.")
-    tasks = Task.objects.using(database.alias())
-    if options["task"]:
-        return _numbered(tasks, options["task"])
-    if options["subject"]:
-        return per_task.tasks_of(_subject(options["subject"]))
-    working = tasks.filter(state__in=ALIVE)
-    return working.filter(owner=people.named(options["owner"])) if options["owner"] else working
-
-
-def _numbered(tasks: QuerySet[Task], numbers: list[int]) -> QuerySet[Task]:
-    found = tasks.filter(pk__in=numbers)
-    if missing := sorted(set(numbers) - set(found.values_list("pk", flat=True))):
-        raise CommandError(f"There is no task {', '.join(map(str, missing))}. Nothing was stopped.")
-    return found
-
-
-def _subject(name: str) -> Any:
-    label, _, pk = name.partition(":")
-    try:
-        found = apps.get_model(label)._default_manager.filter(pk=pk).first()
-    except (LookupError, ValueError, ValidationError) as error:
-        raise CommandError(f"--subject takes APP.MODEL:ID, not {name!r}: {error} Nothing was stopped.") from error
-    if found is None:
-        raise CommandError(f"There is no {label} {pk!r}. Nothing was stopped.")
-    return found
 
 
 def _counted(before: Counted) -> dict[str, Any]:
