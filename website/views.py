@@ -62,7 +62,8 @@ def start_again(request: HttpRequest, task_id: int) -> HttpResponse:
     except queue.AlreadyRunning:
         messages.error(request, gettext("This task is under way. Stop it before you start it again."))
     except Denied as problem:
-        raise PermissionDenied(str(problem)) from problem
+        text = gettext("You may see this task, and not start it. Ask its owner or an operator.")
+        raise PermissionDenied(text) from problem
     return redirect("task", task_id)
 
 

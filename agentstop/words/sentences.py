@@ -223,6 +223,7 @@ LOOK_UP_DUE = _("The provider is to be asked what became of it.")
 LOOK_YOURSELF = _("Look at the provider itself to see what became of it.")
 SEE_ANSWER = _("See what the provider answered.")
 UNDO = _("Stopping does not undo it; that takes another action.")
+UNDO_THERE = _("Stopping does not undo it, and its provider names no way to: that can be done only there.")
 NOTHING_LEFT_TO_DO = _("Nothing is left to do.")
 
 # What undoing it came to, by the state of the last operation that undoes it.
@@ -281,7 +282,6 @@ SAID_SINCE = {
 # What this provider cannot do.
 GOES_ON_AFTER_STOP = _("This provider cannot cancel it: once sent, it goes on even if the task is stopped.")
 END_IT_THERE = _("It can be ended only at the provider itself.")
-CANNOT_BE_UNDONE = _("This provider names no way to undo it: that can be done only there.")
 CANCELS_UNTIL_STARTED = _("This provider cancels only what it has not started.")
 ACK_PROVES_NOTHING = _("At this provider an acknowledged cancel does not prove that nothing happens.")
 CANNOT_BE_ASKED = _("This provider cannot be asked what became of it.")

@@ -226,7 +226,9 @@ def _next_step(situation: Situation) -> str:
         return sentences.WAITS_FOR_RESUME if situation.task is TaskState.PAUSED else sentences.WAITS_FOR_GATE
     if label is Label.FAILED and any(receipt.source in PROVIDERS_WORD for receipt in situation.decided_by):
         return sentences.SEE_ANSWER
-    return sentences.UNDO if label is Label.COMPLETED_BEFORE else sentences.NOTHING_LEFT_TO_DO
+    if label is Label.COMPLETED_BEFORE:
+        return sentences.UNDO_THERE if situation.capability.compensation is None else sentences.UNDO
+    return sentences.NOTHING_LEFT_TO_DO
 
 
 def _after_not_sent(situation: Situation) -> str:
@@ -246,8 +248,6 @@ def _limits(situation: Situation) -> Iterator[str]:
             yield capability_words.LOST_MAY_HAVE_CANCELLED
         if not situation.capability.resendable:
             yield sentences.MIGHT_BE_DONE_TWICE
-    if situation.label is Label.COMPLETED_BEFORE and situation.capability.compensation is None:
-        yield sentences.CANNOT_BE_UNDONE
 
 
 def _limits_of_cancelling(situation: Situation) -> Iterator[str]:
