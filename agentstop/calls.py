@@ -6,10 +6,11 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentstop import asking, connectors, database, settle
+from agentstop import asking, connectors, database, liveness, settle
 from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import AlreadyDone, Finished, OutcomeUnknown, PassExpired, Paused, Stopped, Superseded
@@ -122,6 +123,34 @@ def _enter(request: Request, manner: Manner) -> Outcome | Carry:
         raise
     watch().release(signal)
     return replayed(passed.operation, request.run)
+
+
+def resend(passed: Pass, manner: Manner) -> Outcome:
+    """A further send of an attempt that has passed and got no usable answer: for clients that try again by themselves.
+
+    Raises Stopped, Superseded, Finished or Paused where the run may not go on, PassExpired where its time is over.
+    """
+    return _wait(_again(passed, manner))
+
+
+async def aresend(passed: Pass, manner: Manner) -> Outcome:
+    """As `resend`."""
+    return await _await(await in_domain(_again, passed, manner))
+
+
+def _again(passed: Pass, manner: Manner) -> Carry:
+    request = passed.request
+    liveness.check(request.task, request.run)  # the signal alone could be a moment late
+    signal = watch().hold(request.task, request.run)
+    try:
+        passed = replace(passed, signal=signal)
+        passed.require()
+        carry = Carry(passed, signal, manner)
+    except BaseException:
+        watch().release(signal)
+        raise
+    carry.future.add_done_callback(lambda _: watch().release(signal))
+    return carry
 
 
 def _carry(passed: Pass, signal: StopSignal, manner: Manner) -> Carry:

@@ -36,6 +36,7 @@ CANNOT_BE_ASKED = (
     "The provider has accepted it and cannot be asked how it goes on. Its answer, when it is handed in, is kept as a "
     "receipt: call again with the same key to get it."
 )
+NOT_DONE_YET = "The provider has accepted it. What becomes of it is looked up where the provider can be asked."
 SAID = FINAL_CLAIMS | {Claim.UNSENT, Claim.LOST}
 
 
@@ -47,6 +48,7 @@ class Manner:
     classify: Classify
     on_stop: OnStop
     wait: bool = True  # while the task is paused; False: raise Paused, for jobs that come back
+    follow: bool = True  # what was accepted until it has ended; False: leave that to the worker, and answer at once
 
 
 class Carry:
@@ -61,6 +63,10 @@ class Carry:
 
     async def _run(self) -> Outcome:
         answer, error = self._judge(await self._send())
+        if answer.claim in SIGNS_OF_LIFE and not self.manner.follow:
+            await self._keep(answer)
+            outcome = CallOutcome.IGNORED if self.signal.is_set() else CallOutcome.FAILED
+            return Outcome(outcome, self.passed.operation, error=NOT_DONE_YET)
         if answer.claim in SIGNS_OF_LIFE:
             await self._keep(answer, followed=FOLLOWED)
             return await self._follow(answer)

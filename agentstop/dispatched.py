@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from agentstop import bodies, settle
 from agentstop.passes import Pass
-from agentstop.providers.base import Answer
+from agentstop.providers.base import Answer, Capability
 from agentstop.sending import in_domain
 from agentstop.settle import Admission, Heard, Settled
 from agentstop.states import Claim, Source
@@ -49,6 +49,11 @@ class Dispatched:
     def idempotency_key(self) -> str:
         """The same over all attempts of this operation: hand it to the provider."""
         return self._pass.idempotency_key
+
+    @property
+    def capability(self) -> Capability:
+        """What its provider can do about this effect."""
+        return self._pass.request.capability
 
     @property
     def seconds_left(self) -> float:

@@ -91,7 +91,8 @@ async def exchange(
         async with asyncio.timeout(deadline):
             response = await client.send(request, stream=True)
             try:
-                return _reply(response, *await _read(response, cap))
+                content, cut = await _read(response, cap)
+                return reply_of(response.url, response.status_code, response.headers, content, cut)
             finally:
                 await response.aclose()
     except PassExpired:
@@ -127,12 +128,13 @@ async def _read(response: httpx.Response, cap: int) -> tuple[bytes, bool]:
     return bytes(held), False
 
 
-def _reply(response: httpx.Response, content: bytes, cut: bool) -> Reply:
-    text, data, unread = _decoded(response.headers, content, cut)
+def reply_of(url: httpx.URL, status: int, headers: httpx.Headers, content: bytes, cut: bool) -> Reply:
+    """What was read of a reply, safe to be stored; `cut`: it is not all of it."""
+    text, data, unread = _decoded(headers, content, cut)
     if cut:
         text += f"\n[cut after {len(content)} bytes]"
-    cut = cut or _encoding(response.headers) != IDENTITY
-    return Reply(response.url, response.status_code, response.headers, text, data, cut, unread)
+    cut = cut or _encoding(headers) != IDENTITY
+    return Reply(url, status, headers, text, data, cut, unread)
 
 
 def _encoding(headers: httpx.Headers) -> str:

@@ -1,0 +1,1 @@
+"""Where agents, their clients and their queues meet the gate."""
