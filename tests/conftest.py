@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.conf import settings as configured
 from django.contrib.auth.models import Permission, User
 from django.db import connection, connections
 from pytest_django.fixtures import Settings
+from pytest_django.plugin import DjangoDbBlocker
 
 from agentstop import alive, sending, wake
 from agentstop.testing.sandbox.client import SandboxClient
@@ -43,6 +45,26 @@ def pytest_unconfigure() -> None:
     name = configured.DATABASES["default"].get("TEST", {}).get("NAME")
     for suffix in ("", "-wal", "-shm") if name else ():
         Path(name + suffix).unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database, emptied and dropped when everybody is gone: a process that was killed is, a moment later."""
+    yield
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            _until_nobody_else_is_connected()
+
+
+def _until_nobody_else_is_connected() -> None:
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    give_up = monotonic() + HANG_GUARD
+    with connection.cursor() as cursor:
+        while monotonic() < give_up:
+            cursor.execute(others)
+            if cursor.fetchone() == (0,):
+                return
+            sleep(0.1)
 
 
 @pytest.fixture(autouse=True)
