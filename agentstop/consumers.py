@@ -11,11 +11,10 @@ from urllib.parse import parse_qs
 from zoneinfo import available_timezones
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.utils.safestring import SafeString
 from django.utils.translation import check_for_language
 
 from agentstop import sessions
-from agentstop.fragments import Picture, carried, difference
+from agentstop.fragments import Picture, Piece, carried, difference
 from agentstop.live import GAP, Reader, Viewer, registry
 from agentstop.sending import in_domain
 
@@ -37,7 +36,7 @@ class _Consumer(AsyncWebsocketConsumer):
         """Which tasks the address names."""
         raise NotImplementedError
 
-    def pieces(self, old: Picture | None, new: Picture) -> Sequence[SafeString]:
+    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
         """What of a new picture is to be sent after the old one."""
         raise NotImplementedError
 
@@ -90,8 +89,8 @@ class _Consumer(AsyncWebsocketConsumer):
                 await self.send(text_data="".join(map(carried, pieces)))
                 await asyncio.sleep(GAP)
 
-    def _news(self, shown: dict[int, Picture]) -> list[SafeString]:
-        pieces: list[SafeString] = []
+    def _news(self, shown: dict[int, Picture]) -> list[Piece]:
+        pieces: list[Piece] = []
         for task, viewer in self._viewers.items():
             if viewer.picture is not None and viewer.picture is not shown.get(task):
                 pieces.extend(self.pieces(shown.get(task), viewer.picture))
@@ -116,7 +115,7 @@ class TaskConsumer(_Consumer):
     def tasks(self) -> Iterable[int]:
         return [int(self.scope["url_route"]["kwargs"]["task"])]
 
-    def pieces(self, old: Picture | None, new: Picture) -> Sequence[SafeString]:
+    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
         return difference(old, new)
 
 
@@ -129,8 +128,8 @@ class ListConsumer(_Consumer):
         named = self.query.get("tasks", [""])[0].split(",")
         return [int(each) for each in named[:LONGEST] if each.isascii() and each.isdigit() and len(each) < 20]
 
-    def pieces(self, old: Picture | None, new: Picture) -> Sequence[SafeString]:
-        return [] if old is not None and old.in_lists == new.in_lists else [new.in_lists]
+    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
+        return [] if old is not None and old.in_lists == new.in_lists else [Piece(new.in_lists)]
 
 
 def _reader(user: object, asked: dict[str, list[str]], *, whole: bool) -> Reader:

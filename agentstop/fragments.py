@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from django.template.loader import render_to_string
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from agentstop.reports.operation_report import OperationReport
 from agentstop.reports.report import TaskReport
 from agentstop.reports.role import Role
 
-PARTS = ("state", "line", "questions", "alert", "inputs", "family")
+PARTS = ("state", "line", "questions", "alert", "rest", "inputs", "family")
+MORPH = "outerMorph"
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All pieces of one task as HTML: its panel's parts by name, one row for each operation, and its row in lists."""
+    """All pieces of a task as HTML: its panel's parts by name, a row for each operation listed, its row in lists."""
 
     task: int
     parts: Mapping[str, SafeString]
@@ -49,7 +51,7 @@ def draw(
         return Picture(report.id, NOTHING, NOTHING, in_list(report, role))
     context = {"report": report, "role": role}
     parts = {part: render_to_string(f"agentstop/fragments/{part}.html", context) for part in PARTS}
-    rows = {each: drawn[each] if each in drawn else _row(report, each, role) for each in report.operations}
+    rows = {each: drawn[each] if each in drawn else row(report, each, role) for each in report.operations}
     return Picture(report.id, parts, rows, in_list(report, role))
 
 
@@ -58,22 +60,57 @@ def in_list(report: TaskReport, role: Role) -> SafeString:
     return render_to_string("agentstop/fragments/task.html", {"report": report, "role": role})
 
 
-def _row(report: TaskReport, operation: OperationReport, role: Role) -> SafeString:
+def row(report: TaskReport, operation: OperationReport, role: Role) -> SafeString:
+    """One operation in a list of them."""
     context = {"report": report, "operation": operation, "role": role}
     return render_to_string("agentstop/fragments/operation.html", context)
 
 
-def difference(old: Picture | None, new: Picture) -> list[SafeString]:
-    """The pieces of the new picture that the old one did not have; after a new operation, the list as a whole."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """HTML for the websocket, and how it gets into the page: as it is, in place of what has its id."""
+
+    html: SafeString
+    how: str = MORPH
+
+
+def difference(old: Picture | None, new: Picture) -> list[Piece]:
+    """The pieces of the new picture that the old one did not have."""
     if old is None:  # a snapshot: nothing is announced again, so a failure that is known stays quiet
-        return [*(new.parts[part] for part in PARTS if part != "alert"), new.operations]
-    pieces = [html for part, html in new.parts.items() if old.parts[part] != html]
-    if old.order != new.order:
-        return [*pieces, new.operations]
-    return [*pieces, *(html for each, html in new.rows.items() if old.rows.get(each) != html)]
+        return [*(Piece(new.parts[part]) for part in PARTS if part != "alert"), Piece(new.operations)]
+    pieces = [Piece(html) for part, html in new.parts.items() if old.parts[part] != html]
+    moved = _moved(old, new)
+    if moved is None:
+        return [*pieces, Piece(new.operations)]
+    kept = set(old.order)
+    changed = (html for each, html in new.rows.items() if each.id in kept and old.rows.get(each) != html)
+    return [*pieces, *map(Piece, changed), *moved]
 
 
-def carried(piece: SafeString) -> SafeString:
-    """The piece for hx-ws, which finds its place by its id. Never in a page: htmx would take it out of there."""
-    tag, rest = piece.lstrip().split(" ", 1)
-    return mark_safe(f'{tag} hx-swap-oob="outerMorph" {rest}')  # noqa: S308  a rendered template, one attribute added
+def _moved(old: Picture, new: Picture) -> list[Piece] | None:
+    """What takes rows out and puts new ones at the end; None where the list is in another order."""
+    order, before = set(new.order), set(old.order)
+    added = {each.id: html for each, html in new.rows.items() if each.id not in before}
+    if (*(each for each in old.order if each in order), *added) != new.order:
+        return None
+    # One that is added may be there already, by an answer to a press: it is taken out first, so that none is twice.
+    gone = [Piece(_place(pk), "delete") for pk in (*(pk for pk in old.order if pk not in order), *added)]
+    return [*gone, Piece(_list(added.values()), f"beforeend:#{_list_id(new.task)}")] if added else gone
+
+
+def _place(operation: int) -> SafeString:
+    return format_html('<li id="agentstop-operation-{}"></li>', operation)
+
+
+def _list(rows: Iterable[SafeString]) -> SafeString:
+    return format_html("<ol >{}</ol>", mark_safe("".join(rows)))  # noqa: S308  rendered templates
+
+
+def _list_id(task: int) -> str:
+    return f"agentstop-task-{task}-operations"
+
+
+def carried(piece: Piece) -> SafeString:
+    """The piece for hx-ws. Never in a page: htmx would take it out of there."""
+    tag, rest = piece.html.lstrip().split(" ", 1)
+    return mark_safe(f'{tag} hx-swap-oob="{piece.how}" {rest}')  # noqa: S308  a rendered template, one attribute added

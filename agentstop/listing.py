@@ -56,19 +56,11 @@ def _may_ask(tasks: QuerySet[Task], now: datetime) -> QuerySet[Task]:
     return tasks.filter(Exists(asked))
 
 
-def _is_open(told: TaskReport) -> bool:
-    return any(operation.is_open for operation in told.operations)
-
-
-def _is_unknown(told: TaskReport) -> bool:
-    return any(operation.state is OperationState.UNKNOWN for operation in told.operations)
-
-
 FILTERS: Mapping[str, Filter] = {
     "": Filter(captions.FILTERS[""], lambda tasks, now: tasks),
     **{str(state): _in_state(state) for state in TaskState},
-    "open": Filter(captions.FILTERS["open"], lambda tasks, now: tasks.filter(_has_open()), _is_open),
-    "unknown": Filter(captions.FILTERS["unknown"], _may_be_unknown, _is_unknown),
+    "open": Filter(captions.FILTERS["open"], lambda tasks, now: tasks.filter(_has_open()), lambda told: told.goes_on),
+    "unknown": Filter(captions.FILTERS["unknown"], _may_be_unknown, lambda told: told.unsure),
     "asking": Filter(captions.FILTERS["asking"], _may_ask, lambda told: told.asks),
     "silent": Filter(captions.FILTERS["silent"], lambda tasks, now: silence.silent(tasks)),
 }

@@ -18,7 +18,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone, translation
 
 from agentstop import permissions, wake
-from agentstop.accounts import account
+from agentstop.accounts import account, selection
 from agentstop.fragments import Picture, draw
 from agentstop.reports import report
 from agentstop.reports.role import Role
@@ -74,7 +74,8 @@ class Look:
 
 def look(task_id: int, readers: Collection[Reader], before: Mapping[_Variant, Picture]) -> Look:
     """Read the task and draw it for these readers, each of whom is checked anew."""
-    found = account.load(task_id)
+    choice = selection.PANEL if any(reader.whole for reader in readers) else selection.ROW
+    found = account.load(task_id, choice)
     if found is None:
         return Look({}, {}, None)
     users = get_user_model()._default_manager.in_bulk({reader.user for reader in readers})

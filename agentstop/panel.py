@@ -46,13 +46,18 @@ def context(task_id: int, user: Any, *, next_page: str = "", live: bool = True, 
         "report": told,
         "role": role,
         "picture": fragments.draw(told, role),
-        "forms": [(name, reverse(f"agentstop:{url}", args=[task_id])) for name, url in FORMS],
+        "forms": forms(task_id),
         "socket": socket(task_id) if live else "",
         "next": next_page,
         "message": message,
         "takes_input": conf.TAKES_INPUT and role.may_type,
         "longest": inputs.LONGEST,
     }
+
+
+def forms(task_id: int) -> list[tuple[str, str]]:
+    """The ends of the forms' ids, and their addresses."""
+    return [(name, reverse(f"agentstop:{url}", args=[task_id])) for name, url in FORMS]
 
 
 def socket(task_id: int) -> str:

@@ -10,6 +10,7 @@
 | `agentstop:pause`, `agentstop:resume` | POST `tasks/<id>/pause/`, `tasks/<id>/resume/` | `next` |
 | `agentstop:new_run` | POST `tasks/<id>/new-run/` | `run` (the number that the page saw), `next` |
 | `agentstop:family` | GET `tasks/<id>/family/` | its children and all that was stopped with it, in pages |
+| `agentstop:operations` | GET `tasks/<id>/operations/` | all in pages: `show` (how they read), `before` (an id) |
 | `agentstop:look_up` | POST `tasks/<id>/look-up/` | `operation`, `next` |
 | `agentstop:answer` | POST `tasks/<id>/answer/` | see `question_views.reply`; `answer-<id>`, `reason-<id>`, `next` |
 | `agentstop:timeline` | GET `tasks/<id>/timeline/` | what happened, as a picture and as a table |
@@ -41,6 +42,7 @@ from agentstop.views import (
     health_views,
     input_views,
     list_views,
+    operation_list_views,
     operation_views,
     question_views,
     task_views,
@@ -59,6 +61,7 @@ urlpatterns = [
     path("tasks/<int:task>/resume/", family_views.press_resume, name="resume"),
     path("tasks/<int:task>/new-run/", family_views.new_run, name="new_run"),
     path("tasks/<int:task>/family/", family_views.family, name="family"),
+    path("tasks/<int:task>/operations/", operation_list_views.operations, name="operations"),
     path("tasks/<int:task>/look-up/", task_views.look_up, name="look_up"),
     path("tasks/<int:task>/answer/", question_views.reply, name="answer"),
     path("tasks/<int:task>/timeline/", timeline_views.timeline, name="timeline"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext
 
-from agentstop.accounts import account
+from agentstop.accounts import account, selection
 from agentstop.models import Operation
 from agentstop.reports import report
 from agentstop.reports.operation_report import OperationReport
@@ -38,7 +38,7 @@ def told(operation: Operation) -> OperationReport:
     """All that the task's page says of it, read once for this row: for the page of one operation."""
     known = vars(operation).get(_TOLD)
     if known is None:
-        [found] = account.load_all([operation.task_id])
+        [found] = account.load_all([operation.task_id], selection.only([operation.pk]))
         known = vars(operation)[_TOLD] = next(one for one in report.tell(found).operations if one.id == operation.pk)
     reading: OperationReport = known
     return reading

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
-from agentstop.accounts.account import Known, Result
+from agentstop.accounts.account import Known
+from agentstop.accounts.heard import Result
 from agentstop.bodies import Form
 from agentstop.models import Task
 from agentstop.providers.base import Compensation
@@ -65,8 +66,8 @@ class OperationReport:
     settling: Settling | None  # who settled it by hand
 
 
-def read_operation(known: Known, task: Task, undoings: Sequence[Known], undone: Known | None) -> OperationReport:
-    """What is told of one operation of the task; `undone`: the one that it undoes."""
+def read_operation(known: Known, task: Task, undoings: Sequence[Known]) -> OperationReport:
+    """What is told of one operation of the task; `undoings`: those that undo it."""
     row, folded, situation = known.row, known.folded, _situation(known, task)
     undoing = remedies.read_undoing(known, undoings)
     return OperationReport(
@@ -90,7 +91,7 @@ def read_operation(known: Known, task: Task, undoings: Sequence[Known], undone: 
         can_look_up=situation.can_look_up and not remedies.is_told_by_evidence(known),
         way_to_undo=remedies.way_to_undo(known, undoings),
         undoing=undoing,
-        undoes=remedies.named(undone) if undone is not None else None,
+        undoes=remedies.named(row.compensates) if row.compensates is not None else None,
         can_settle=remedies.can_be_settled(known),
         settling=remedies.read_settling(known),
     )

@@ -10,9 +10,11 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from agentstop.accounts.account import Known, Result
+from agentstop.accounts.account import Known
+from agentstop.accounts.heard import Result
 from agentstop.compensate import UNDER_WAY
 from agentstop.folds.evidence import PROVIDERS_WORD
+from agentstop.models import Operation
 from agentstop.providers.base import Compensation, Extent
 from agentstop.settlement import SETTLED_BY_HAND
 from agentstop.states import Claim, OperationFacts, OperationState, ReceiptFact, Source
@@ -104,11 +106,11 @@ def read_undoing(known: Known, undoings: Sequence[Known]) -> Undoing | None:
     if last.folded.state is OperationState.SUCCEEDED and known.folded.doubled:
         text, tone = UNDONE_ONE_OF_SEVERAL, Tone.NOTICE
     answer = said(last.result) if last.folded.state is OperationState.FAILED else ""
-    return Undoing(named(last), gettext(text), tone, answer)
+    return Undoing(named(last.row), gettext(text), tone, answer)
 
 
-def named(known: Known) -> Named:
-    return Named(known.row.pk, known.row.action, known.row.key)
+def named(row: Operation) -> Named:
+    return Named(row.pk, row.action, row.key)
 
 
 def said(result: Result | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
@@ -12,19 +12,29 @@ from typing import Any
 from django.utils.translation import gettext
 
 from agentstop import permissions
-from agentstop.accounts import account
-from agentstop.accounts.account import Account, Known
+from agentstop.accounts import account, selection
+from agentstop.accounts.account import Account
+from agentstop.accounts.selection import Choice
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Task
-from agentstop.reports import controls, family_report, freeze_report, input_report, question_report, remedies
+from agentstop.reports import (
+    controls,
+    family_report,
+    freeze_report,
+    input_report,
+    question_report,
+    remedies,
+    rest_report,
+)
 from agentstop.reports.controls import Controls
 from agentstop.reports.family_report import FamilyReport
 from agentstop.reports.input_report import InputsReport
 from agentstop.reports.operation_report import OPEN, OperationReport, read_operation
 from agentstop.reports.question_report import QuestionReport
 from agentstop.reports.remedies import name_of
+from agentstop.reports.rest_report import RestReport
 from agentstop.reports.role import Role
-from agentstop.states import Cancellation, RunState, TaskState
+from agentstop.states import Cancellation, Folded, OperationState, RunState, TaskState
 from agentstop.words import agent_wording, sentences, wording
 from agentstop.words import question_sentences as about_questions
 from agentstop.words.agent_wording import AgentLine
@@ -59,7 +69,10 @@ class TaskReport:
     agent: AgentLine
     summary: str
     failures: str
-    operations: tuple[OperationReport, ...]
+    operations: tuple[OperationReport, ...]  # those that were read one by one
+    rest: RestReport  # the others
+    goes_on: bool  # an operation of it may still have its effect
+    unsure: bool  # the outcome of one is unknown
     inputs: InputsReport
     questions: tuple[QuestionReport, ...]  # the newest first
     family: FamilyReport
@@ -80,17 +93,20 @@ class TaskReport:
         return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def load(task_id: int, user: Any) -> tuple[TaskReport, Role]:
+def load(task_id: int, user: Any, choice: Choice = selection.PANEL) -> tuple[TaskReport, Role]:
     """The report of a task as this user may read it; TaskNotFound where there is none for them."""
-    found = account.load(task_id)
+    found = account.load(task_id, choice)
     if found is None or not permissions.may(user, "view_task", found.task):
         raise TaskNotFound(f"There is no task {task_id} for you. Check the address, or ask its owner.")
     return tell(found), Role.of(user, found.task, found.family.relatives)
 
 
 def load_all(tasks: Sequence[Task], user: Any) -> list[tuple[TaskReport, Role]]:
-    """The reports of those tasks that this user may see, in as many queries as one takes: for lists."""
-    found = account.load_all([task.pk for task in tasks])
+    """The reports of those tasks that this user may see, in as many queries as one takes: for lists.
+
+    Operations are counted in them, and hardly one is read.
+    """
+    found = account.load_all([task.pk for task in tasks], selection.ROW)
     seen = [each for each in found if permissions.may(user, "view_task", each.task)]
     return [(tell(each), Role.of(user, each.task)) for each in seen]
 
@@ -99,16 +115,14 @@ def tell(found: Account) -> TaskReport:
     """The report of an account, in the active language."""
     task, state = found.task, TaskState(found.task.state)
     undoings = remedies.undoings_of(found.operations)
-    rows: dict[int | None, Known] = {known.row.pk: known for known in found.operations}
-    operations = tuple(
-        read_operation(known, task, undoings.get(known.row.pk, ()), rows.get(known.row.compensates_id))
-        for known in found.operations
-    )
-    stoppable = _stoppable(state, found.operations) or found.family.reached
+    operations = tuple(read_operation(known, task, undoings.get(known.row.pk, ())) for known in found.operations)
+    stoppable = _stoppable(state, found) or found.family.reached
     held = tuple(map(freeze_report.tell, found.freezes))
     questions = tuple(question_report.tell(asked) for asked in reversed(found.questions))
     counts = Counter(operation.reading.label for operation in operations if operation.undoes is None)
     undone = Counter(operation.reading.label for operation in operations if operation.undoes is not None)
+    counts.update(rest_report.counts(found, undoing=False))
+    undone.update(rest_report.counts(found, undoing=True))
     return TaskReport(
         id=task.pk,
         title=task.title,
@@ -128,8 +142,11 @@ def tell(found: Account) -> TaskReport:
             *question_report.summarise(questions),
             undoings=wording.count(undone),
         ),
-        failures=_failures(operations),
+        failures=_failures(operations, rest_report.failed(found)),
         operations=tuple(_awaited(operation, questions) for operation in operations),
+        rest=rest_report.tell(found),
+        goes_on=found.rest.goes_on or any(each.is_open for each in operations),
+        unsure=found.rest.unsure or any(each.state is OperationState.UNKNOWN for each in operations),
         inputs=input_report.tell(found),
         questions=questions,
         family=family_report.tell(found),
@@ -178,16 +195,23 @@ def _agent(found: Account) -> AgentLine:
     )
 
 
-def _stoppable(state: TaskState, operations: tuple[Known, ...]) -> bool:
+def _stoppable(state: TaskState, found: Account) -> bool:
     """Dispatch is open, or something is under way that nobody has asked to cancel yet."""
     if state in (TaskState.ACTIVE, TaskState.PAUSED):
         return True
-    goes_on = (known.folded for known in operations if known.folded.state in OPEN or known.folded.another_open)
-    return state is TaskState.FINISHED and any(folded.cancellation is Cancellation.NONE for folded in goes_on)
+    folds = (known.folded for known in found.operations)
+    uncancelled = any(_goes_on(folded) and folded.cancellation is Cancellation.NONE for folded in folds)
+    return state is TaskState.FINISHED and (
+        uncancelled or any(group.is_open and not group.asked for group in found.rest.groups)
+    )
 
 
-def _failures(operations: tuple[OperationReport, ...]) -> str:
-    failed = [operation.action for operation in operations if operation.reading.label is Label.FAILED]
+def _goes_on(folded: Folded) -> bool:
+    return folded.state in OPEN or folded.another_open
+
+
+def _failures(operations: tuple[OperationReport, ...], more: Iterable[str]) -> str:
+    failed = [*(each.action for each in operations if each.reading.label is Label.FAILED), *more]
     if not failed:
         return ""
     named = ", ".join(dict.fromkeys(failed))

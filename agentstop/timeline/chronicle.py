@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from agentstop import captions, closing, database, permissions
+from agentstop.accounts import selection
 from agentstop.folds.histories import DecisionFact, fold_each
 from agentstop.models import Attempt, Decision, Receipt, Run, Task
 from agentstop.models.facts import Decided, Effect
@@ -43,7 +44,7 @@ KINDS = {Claim.UNSENT: Kind.UNSENT, Claim.ENDED: Kind.LOST, Claim.LOST: Kind.LOS
 
 def load(task_id: int, user: Any) -> tuple[TaskReport, Story]:
     """The task as this user may read it, and its story; TaskNotFound where there is none for them."""
-    told, _ = report.load(task_id, user)
+    told, _ = report.load(task_id, user, selection.WHOLE)
     runs, decisions = _runs([task_id]), _decisions([task_id])
     edges = [decision.at for decision in decisions if decision.operation_id is None]
     children = Task.objects.using(database.alias()).filter(serves__parent=task_id).distinct()

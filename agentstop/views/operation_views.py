@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from agentstop import database
+from agentstop.accounts import selection
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation
 from agentstop.reports import evidence_report, report
@@ -18,7 +19,7 @@ def operation(request: HttpRequest, operation: int) -> HttpResponse:
     row = Operation.objects.using(database.alias()).filter(pk=operation).first()
     if row is None:
         raise TaskNotFound(f"There is no operation {operation} for you.")
-    told, _ = report.load(row.task_id, request.user)
+    told, _ = report.load(row.task_id, request.user, selection.only([row.pk]))
     found, entries = evidence_report.page(row, request.GET.get("page"))
     context = {
         "report": told,

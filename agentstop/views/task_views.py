@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 
 from agentstop import bodies, compensate, database, frozen, permissions, reconcile, stop
+from agentstop.accounts import selection
 from agentstop.compensate import CannotCompensate
 from agentstop.exceptions import Denied, Frozen, InFlight, TaskNotFound
 from agentstop.models import Operation
@@ -115,7 +116,7 @@ def _to_confirm(
         raise TaskNotFound(f"There is no operation {operation} for you.")
     if request.method == "POST":
         permissions.require(request.user, permission, row.task, verb, reason=reason)
-    told, _ = report.load(row.task_id, request.user)
+    told, _ = report.load(row.task_id, request.user, selection.only([operation]))
     if not permissions.may(request.user, permission, row.task):
         raise Denied(f"You may see task {row.task_id}, and not {verb} what it has done. Ask its owner or an operator.")
     return told, next(each for each in told.operations if each.id == operation)

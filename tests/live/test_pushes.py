@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio
 async def test_a_new_page_gets_a_snapshot(open_socket: Open, run: Run, anns_session: str) -> None:
     socket = await open_socket(run.task_id, anns_session)
     prefix = f"agentstop-task-{run.task_id}"
-    parts = ("state", "line", "questions", "inputs", "family", "operations")
+    parts = ("state", "line", "questions", "rest", "inputs", "family", "operations")
     assert ids(await socket.frame()) == [f"{prefix}-{part}" for part in parts]
 
 
@@ -45,7 +45,7 @@ async def test_a_stop_in_another_process_arrives(
     assert "nightly" in await socket.frame_with("Stopped by")
 
 
-async def test_an_operation_of_another_process_arrives_as_the_whole_list_and_its_changes_as_a_row(
+async def test_an_operation_of_another_process_arrives_as_a_new_row_and_its_changes_as_that_row(
     open_socket: Open, run: Run, anns_session: str, database_url: str
 ) -> None:
     socket = await open_socket(run.task_id, anns_session)
@@ -58,7 +58,9 @@ run = Run({run.task_id}, {run.number})
 run.prepare("file.upload", connector="tools", key="k")
 """
     await in_domain(in_another_process, database_url, statements)
-    assert f"agentstop-task-{run.task_id}-operations" in ids(await socket.frame_with("file.upload"))
+    frame = await socket.frame_with("file.upload")
+    assert f'<ol hx-swap-oob="beforeend:#agentstop-task-{run.task_id}-operations" ><li' in frame
+    assert f"agentstop-task-{run.task_id}-operations" not in ids(frame)
     await in_domain(run.call, "file.upload", connector="tools", key="k", send=lambda op: "done")
     frame = await socket.frame_with("The provider reported that it was done.")
     assert not any(each.endswith("-operations") for each in ids(frame))
