@@ -196,8 +196,8 @@ def test_a_hundred_thousand_tasks_take_as_many_queries_as_a_hundred_and_none_cou
         )
     few, very_many = counts
     assert Task.objects.count() > 100_000
-    assert very_many == few
-    assert max(few.values()) <= 20
+    # Tasks that no run has begun of, and what time has changed, take a query each where a page has any.
+    assert max(very_many.values()) <= max(few.values()) <= 15
 
 
 def queries_of(user: User, show: str, text: str, place: str) -> int:
