@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Max
+from django.db.models import BigIntegerField, Count, F, Max, QuerySet
+from django.db.models.functions import Now
 
 from agentstop import connectors, database, frozen, question_facts, silence
 from agentstop.accounts import family_account, heard, input_account, selection
@@ -118,8 +119,7 @@ def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[
 
     They are for lists, and without what people typed and without families.
     """
-    tasks, runs = _tasks([pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT])  # a database looks for no more
-    now = database.now()
+    tasks, runs, now = _tasks([pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT])  # none has a larger one
     rows = _rows(tasks, choice, now)
     known: dict[int, list[Known]] = defaultdict(list)
     for each in _known(rows, now):
@@ -133,14 +133,16 @@ def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[
     ]
 
 
-def _tasks(task_ids: Sequence[int]) -> tuple[Mapping[int, Task], Mapping[int, Run]]:
-    """The tasks, and the last run of each that has one."""
+def _tasks(task_ids: Sequence[int]) -> tuple[Mapping[int, Task], Mapping[int, Run], datetime]:
+    """The tasks, the last run of each that has one, and the database's time, which costs no query of its own here."""
     using, people = database.alias(), ("owner", "stopped_by", "stop_decision")
     last = Run.objects.using(using).filter(task__in=task_ids, number=F("task__last_run"))
-    runs = {run.task_id: run for run in last.select_related(*(f"task__{each}" for each in people))}
+    read: QuerySet[Any] = last.select_related(*(f"task__{each}" for each in people)).annotate(read_at=Now())
+    runs = {run.task_id: run for run in read}
     without = [pk for pk in task_ids if pk not in runs]
     queued = Task.objects.using(using).select_related(*people).in_bulk(without) if without else {}
-    return queued | {pk: run.task for pk, run in runs.items()}, runs
+    told = max((run.read_at for run in read), default=None) if database.is_postgresql() else None  # SQLite's is coarse
+    return queued | {pk: run.task for pk, run in runs.items()}, runs, told or database.now()
 
 
 def _rows(tasks: Mapping[int, Task], choice: Choice, now: datetime) -> list[Operation]:
