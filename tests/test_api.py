@@ -54,12 +54,15 @@ class Slow(Provider):
 
 
 def test_a_provider_that_answers_running_is_followed_to_its_end(settings: Settings) -> None:
+    """R20."""
     settings.AGENTSTOP_CONNECTORS = {"slow": {"PROVIDER": "tests.test_api.Slow"}}
     outcome = begin("Slow").call("work", connector="slow", key="k")
     assert (outcome.accepted, outcome.result) == (True, "done")
 
 
 def test_a_job_that_nobody_can_be_asked_about_frees_the_caller_at_the_deadline(tools: None) -> None:
+    """R43."""
+
     def job(op: Dispatched) -> Accepted:
         return op.accepted(ref="42")
 
@@ -141,6 +144,7 @@ def test_a_block_left_because_of_a_pause_leaves_the_run_live(tools: None) -> Non
 
 
 def test_what_has_succeeded_is_not_dispatched_again(tools: None) -> None:
+    """R9, R11."""
     run = begin("x")
     with run.dispatch("work", connector="tools", key="k") as op:
         op.succeeded("done")
@@ -185,6 +189,7 @@ def begin_and_close() -> Run:
 
 
 def test_only_a_key_that_lives_makes_sending_again_harmless() -> None:
+    """R11."""
     assert not Capability(submit=SubmitIdempotency.KEY).resendable
     assert Capability(submit=SubmitIdempotency.NATURAL).resendable
 
@@ -220,6 +225,7 @@ def test_a_tool_that_waited_for_a_thread_until_the_stop_is_not_run(
 
 
 def test_a_secret_in_a_result_is_masked_as_evidence_and_whole_for_the_run(tools: None) -> None:
+    """R8."""
     run = begin("x")
     assert run.call("work", connector="tools", key="k", send=lambda op: {"token": "abc"}).result == {"token": "abc"}
     assert run.context() == [{"token": "abc"}]
@@ -286,6 +292,7 @@ released, over = threading.Event(), threading.Event()
 
 
 def test_a_hung_adapter_holds_nobody(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R43."""
     settings.AGENTSTOP_CONNECTORS = {"hung": {"PROVIDER": "tests.test_api.Hung"}}
     settings.AGENTSTOP_DEADLINE = 0.2
     monkeypatch.setattr(asking, "ABANDON", 0.2)

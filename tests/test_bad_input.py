@@ -129,6 +129,7 @@ class InDjangosTestCase(TestCase):
 
 class TestKeys:
     def test_another_effect_under_a_used_key_is_refused_and_counted(self, run: Run) -> None:
+        """R9."""
         tool = Counting("done")
         assert write(run, tool, args={"to": "ann"}).accepted
         for _ in range(3):
@@ -139,6 +140,7 @@ class TestKeys:
         assert of_key(run.task_id, "k").state is OperationState.SUCCEEDED
 
     def test_what_does_not_identify_may_be_worded_anew(self, run: Run) -> None:
+        """R9."""
         tool = Counting("done")
         assert write(run, tool, args={"to": "ann", "text": "hello"}, identify=["to"]).accepted
         again = write(run, tool, args={"to": "ann", "text": "good day"}, identify=["to"])
@@ -201,6 +203,7 @@ class TestResults:
 
     @pytest.mark.parametrize("value", ["x" * 50 * MEGABYTE, {"x": ["é" * 25 * MEGABYTE]}], ids=["a text", "an object"])
     def test_a_result_over_the_cap_fails_the_call_and_not_the_effect(self, run: Run, value: Any) -> None:
+        """R19."""
         outcome = write(run, Counting(value))
         assert outcome.failed and "AGENTSTOP_RESULT_CAP" in outcome.error
         receipt = Receipt.objects.get()
@@ -219,6 +222,7 @@ class TestResults:
         assert claims(Operation.objects.get().pk) == [("lost", "sender")]
 
     def test_nasty_arguments_reach_the_tool_and_are_told_safely(self, run: Run) -> None:
+        """R8."""
         args = {"text": "a\x00\ud800", "password": "secret", "bytes": b"\xff"}
         assert write(run, Counting("done"), args=args).accepted
         summary = Operation.objects.get().summary

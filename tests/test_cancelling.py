@@ -1,4 +1,7 @@
-"""Cancelling what has left: who is asked, when again, what is known of it; stages, lost replies, late references."""
+"""Cancelling what has left: who is asked, when again, what is known of it; stages, lost replies, late references.
+
+R13, R14, R15, R18, R43.
+"""
 
 from __future__ import annotations
 

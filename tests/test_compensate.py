@@ -1,4 +1,4 @@
-"""Undoing is another operation: of what exists, by a person with the right, once; the first keeps its truth."""
+"""Undoing is another operation: of what exists, by a person with the right, once; the first keeps its truth (R24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That the one query over four tables reads what the tables hold, told by the ORM, on either database."""
+"""That the one query over four tables reads what the tables hold, told by the ORM, on either database (R36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease of an attempt is renewed while its process lives, and not once it is over."""
+"""The lease of an attempt is renewed while its process lives, and not once it is over (R8, R22)."""
 
 from __future__ import annotations
 

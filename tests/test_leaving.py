@@ -1,4 +1,7 @@
-"""Callers that leave lose no receipt, whatever way: cancelled, without their loop, with their process, after a fork."""
+"""Callers that leave lose no receipt, whatever way: cancelled, without their loop, with their process, after a fork.
+
+R12, R15.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Providers that answer nonsense: what proves nothing is lost, or changes nothing, and what is there is kept."""
+"""Providers that answer nonsense: what proves nothing is lost, or changes nothing, and what is there is kept.
+
+R12, R19.
+"""
 
 from __future__ import annotations
 

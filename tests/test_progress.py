@@ -1,4 +1,4 @@
-"""How far a provider says that it is: the last word about what was sent last, while it may still go on."""
+"""How far a provider says that it is: the last word about what was sent last, while it may still go on (R15, R17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A provider's own words, unasked: kept on the operation that they are about, whatever has become of its run."""
+"""A provider's own words, unasked: kept on the operation that they are about, whatever has become of its run.
+
+R15, R20.
+"""
 
 from __future__ import annotations
 

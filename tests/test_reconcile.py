@@ -1,4 +1,7 @@
-"""Reconciling: due rows are cancelled and looked up until they are final, by any number of workers, without effects."""
+"""Reconciling: due rows are cancelled and looked up until they are final, by any number of workers, without effects.
+
+R20, R21.
+"""
 
 from __future__ import annotations
 
@@ -152,6 +155,7 @@ def test_workers_share_what_is_due_without_asking_twice(
 def test_what_a_worker_had_taken_when_it_died_is_due_again_after_its_lease(
     at_work: AtWork, sandbox: SandboxClient
 ) -> None:
+    """R22."""
     run = at_work("k")
     assert len(reconcile._claim(50, None)) == 1  # and then it is gone
     assert reconcile.work() == 0
@@ -187,6 +191,7 @@ def test_a_dead_sender_is_noticed_and_looked_up_in_the_same_turn(sandbox: Sandbo
 
 
 def test_where_nobody_works_the_rows_that_shows(at_work: AtWork, sandbox: SandboxClient) -> None:
+    """R21."""
     run = at_work("a", "b")
     assert reconcile.overdue() == 0
     let_pass(run.task_id, 61)

@@ -1,4 +1,4 @@
-"""What is told of a task: truthful, complete, safe to show, and read in a constant number of queries."""
+"""What is told of a task: truthful, complete, safe to show, and read in a constant number of queries (R6, R17, R18)."""
 
 from __future__ import annotations
 

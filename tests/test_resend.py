@@ -1,4 +1,4 @@
-"""A second attempt: what is heard of the first is read with it, and says nothing of another job."""
+"""A second attempt: what is heard of the first is read with it, and says nothing of another job (R9, R11, R16)."""
 
 from __future__ import annotations
 

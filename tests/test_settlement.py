@@ -1,4 +1,7 @@
-"""A person settles what no machine can; the provider's later word stands beside it, and decides where it differs."""
+"""A person settles what no machine can; the provider's later word stands beside it, and decides where it differs.
+
+R23.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Who holds a lock and does nothing, since its process is frozen or its machine gone, loses it on PostgreSQL."""
+"""Who holds a lock and does nothing, since its process is frozen or its machine gone, loses it on PostgreSQL.
+
+R5, R22.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def decisions(task: int, verb: str = "stop") -> list[tuple[str, str]]:
 
 
 def test_the_answer_accounts_for_every_operation(run: Run, ann: User) -> None:
-    """R6."""
+    """R2. R6."""
     for key, how in {"open": "accepted", "lost": "lost", "done": "succeeded", "unsent": "unsent"}.items():
         with run.dispatch("write", connector="tools", key=key) as op:
             getattr(op, how)()
@@ -130,6 +130,7 @@ def test_only_a_person_with_the_right_begins_again(run: Run, ann: User, ben: Use
 
 
 def test_what_was_refused_is_sent_by_the_new_run_when_that_asks_for_it(run: Run, ann: User) -> None:
+    """R9, R10."""
     stop(run.task_id)
     tool = Counting("a")
     assert run.call("write", connector="tools", key="k", send=tool).ignored

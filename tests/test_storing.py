@@ -1,4 +1,7 @@
-"""That a receipt, what it folds to and what is admitted of it are stored together, once, in few statements."""
+"""That a receipt, what it folds to and what is admitted of it are stored together, once, in few statements.
+
+R15, R36.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Undoing and settling on the pages: who may, what is named before, what is told after, and what is refused calmly."""
+"""Undoing and settling on the pages: who may, what is named before, what is told after, and what is refused calmly.
+
+R23, R24.
+"""
 
 from __future__ import annotations
 

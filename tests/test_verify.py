@@ -1,4 +1,4 @@
-"""Stored states are what the facts say; exports hold every fact; a restored backup un-stops nothing."""
+"""Stored states are what the facts say; exports hold every fact; a restored backup un-stops nothing (R36)."""
 
 from __future__ import annotations
 
@@ -166,6 +166,7 @@ def test_a_run_that_was_changed_by_hand_is_found(lived: Task) -> None:
 
 
 def test_the_press_and_the_last_dispatch_are_kept_with_the_stop(lived: Task) -> None:
+    """R40."""
     assert lived.stop_decision is not None
     detail = lived.stop_decision.detail
     assert detail["last_dispatch_at"] < detail["pressed_at"]

@@ -256,6 +256,7 @@ def test_every_address_runs_outside_of_a_transaction() -> None:
 
 
 def test_a_person_can_have_the_provider_asked(ann: User, sandbox: SandboxClient) -> None:
+    """R21."""
     run = begin("Report", owner=ann)
     with run.dispatch("report.create", {"title": "Q3"}, connector="sandbox", key="k") as op:
         op.accepted(ref="/reports/1")

@@ -1,4 +1,4 @@
-"""The worker's loop: what one provider does delays nothing at others, and a fault ends no worker."""
+"""The worker's loop: what one provider does delays nothing at others, and a fault ends no worker (R21, R43)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The providers page says what the code does: contract, capability record, options, and what a reply means."""
+"""The providers page says what the code does: contract, capability record, options, and what a reply means (R18)."""
 
 from __future__ import annotations
 

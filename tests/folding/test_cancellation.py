@@ -1,4 +1,4 @@
-"""How far cancelling got: a fold of its own, over what was asked, tried and answered."""
+"""How far cancelling got: a fold of its own, over what was asked, tried and answered (R13, R14, R16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`due_at`: until that moment time alone changes nothing, and without one it never does."""
+"""`due_at`: until that moment time alone changes nothing, and without one it never does (R22)."""
 
 from __future__ import annotations
 

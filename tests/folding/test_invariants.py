@@ -1,4 +1,7 @@
-"""The promises of `invariants`, over every sequence of up to three receipts out of all kinds (75,960 sequences)."""
+"""The promises of `invariants`, over every sequence of up to three receipts out of all kinds (75,960 sequences).
+
+R14, R16, R22, R23.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the fold that were argued about, and the shapes of the races P0 to P12."""
+"""Cases of the fold that were argued about, and the shapes of the races P0 to P12 (R14, R16, R20, R24)."""
 
 from __future__ import annotations
 

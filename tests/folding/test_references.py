@@ -1,4 +1,7 @@
-"""References: which jobs an operation has made, which may go on, which one stands for it, in any order of arrival."""
+"""References: which jobs an operation has made, which may go on, which one stands for it, in any order of arrival.
+
+R14, R16.
+"""
 
 from __future__ import annotations
 

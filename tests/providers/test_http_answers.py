@@ -1,4 +1,4 @@
-"""What replies say: every status, every word of a state, without a socket."""
+"""What replies say: every status, every word of a state, without a socket (R12, R19, R20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proven unsent, and what is lost, is told by whether a byte left."""
+"""What is proven unsent, and what is lost, is told by whether a byte left (R8, R12)."""
 
 from __future__ import annotations
 
@@ -184,6 +184,8 @@ class TestLost:
         assert (answer.claim, answer.source) == (Claim.LOST, Source.SENDER)
 
     async def test_silence_until_the_deadline_is_lost(self) -> None:
+        """R43."""
+
         async def handler(connection: Connection) -> None:
             await connection.request()
             await connection.reader.read()
@@ -194,6 +196,8 @@ class TestLost:
         assert "deadline" in answer.body
 
     async def test_a_body_that_drips_past_the_deadline_is_lost(self) -> None:
+        """R43."""
+
         async def handler(connection: Connection) -> None:
             await connection.request()
             await connection.say(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")

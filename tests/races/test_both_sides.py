@@ -1,5 +1,7 @@
 """Both sides of the race: a stop at each point of an operation's way, before and after it was passed.
 
+R1, R7, R12, R15, R17.
+
 The sandbox's ledger is the referee. Right after the stop, and at the end, the label must agree with it.
 """
 

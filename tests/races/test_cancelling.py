@@ -1,4 +1,7 @@
-"""What becomes of the cancel request that a stop passes on: delivered, failed, refused, lost, or only acknowledged."""
+"""What becomes of the cancel request that a stop passes on: delivered, failed, refused, lost, or only acknowledged.
+
+R13, R14.
+"""
 
 from __future__ import annotations
 

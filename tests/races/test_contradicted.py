@@ -1,4 +1,4 @@
-"""P12: the provider confirms the cancel, then its answer to the send says that it was done.
+"""P12: the provider confirms the cancel, then its answer to the send says that it was done (R16).
 
 Both are kept and shown, as an unknown outcome; a later look-up decides, one way or the other.
 """

@@ -1,5 +1,7 @@
 """Thirty-two callers against one task: nothing passes or is admitted after a commit, and without the lock it would.
 
+R1, R7, R25.
+
 The referee is the database's clock: who holds the lock reads it after the lock, so what one transaction wrote before
 another carries an earlier time.
 """

@@ -1,4 +1,7 @@
-"""The process that sends is killed, or frozen past its lease, at each point: the lease decides, then the provider."""
+"""The process that sends is killed, or frozen past its lease, at each point: the lease decides, then the provider.
+
+R8, R11, R20, R22.
+"""
 
 from __future__ import annotations
 

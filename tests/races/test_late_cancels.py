@@ -1,4 +1,7 @@
-"""P9 and a new run: a stop's request to cancel that is under way never gives up what a later run sends with the key."""
+"""P9 and a new run: a stop's request to cancel that is under way never gives up what a later run sends with the key.
+
+R9, R11.
+"""
 
 from __future__ import annotations
 

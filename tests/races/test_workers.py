@@ -1,4 +1,4 @@
-"""The worker that cancels is killed or frozen while its request is on the way, or answered and not recorded.
+"""The worker that cancels is killed or frozen while its request is on the way, or answered and not recorded (R21, R22).
 
 Another worker takes over when its lease is over. What may have arrived is asked again, and the end is the provider's.
 """

@@ -1,5 +1,7 @@
 """Several tries of one operation: within one attempt by a client that retries, and attempts whose answers cross.
 
+R8, R10, R15.
+
 A sender asleep past its lease, which sends nothing when it wakes, is in `races/test_killed.py`.
 """
 

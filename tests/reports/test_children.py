@@ -1,5 +1,7 @@
 """Children: a stop reaches whoever works for the task, whenever they were spawned and whatever became of them.
 
+R10, R31.
+
 Shown elsewhere:
 
 | case | where |

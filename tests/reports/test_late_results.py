@@ -1,4 +1,4 @@
-"""Late results: whatever comes after the stop is kept as evidence, with its time, and is nobody's input.
+"""Late results: whatever comes after the stop is kept as evidence, with its time, and is nobody's input (R15).
 
 Shown elsewhere:
 

@@ -1,4 +1,4 @@
-"""What a stop leaves to the next run: what people typed, held or not, and the calls of the old one.
+"""What a stop leaves to the next run: what people typed, held or not, and the calls of the old one (R10, R28).
 
 Shown elsewhere:
 

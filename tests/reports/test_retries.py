@@ -1,5 +1,7 @@
 """Retries, redelivery, queues: whatever asks again later, or twice, is told what has happened, and sends nothing more.
 
+R10, R11.
+
 Several attempts of one operation, and clients that retry within one, are in `test_attempts.py`. Shown elsewhere:
 
 | case | where |
@@ -136,7 +138,7 @@ def test_four_deliveries_at_once_have_one_effect_and_three_refusals_on_record(
 
 
 def test_redeliveries_of_a_job_that_is_done_are_answered_from_the_record(sandbox: SandboxClient) -> None:
-    """A queue that acknowledges late brings a finished job again: to the same run, and to a new one."""
+    """R9. A queue that acknowledges late brings a finished job again: to the same run, and to a new one."""
     run = begin("Notify")
     first = ask(run, "job")
     assert [ask(Run.from_token(run.token), "job").result for _ in range(2)] == [first.result] * 2
@@ -152,7 +154,7 @@ def test_redeliveries_of_a_job_that_is_done_are_answered_from_the_record(sandbox
 
 @pytest.mark.parametrize("word", ["finish", "fail"])
 def test_a_report_of_the_end_that_comes_after_the_stop_is_kept_and_changes_nothing(ann: User, word: str) -> None:
-    """The worker did not hear of the stop in time, and says that it is done, or broken: twice, as retries do."""
+    """R4. The worker did not hear of the stop in time, and says that it is done, or broken: twice, as retries do."""
     run = begin("Notify", owner=ann)
     pressed = stop(run.task_id, by=ann, reason="enough")
     assert [getattr(run, word)(), getattr(run, word)()] == [False, False]
@@ -176,7 +178,7 @@ def killed_after_its_send(sandbox: SandboxClient, worker: Any, run: Run, action:
 def test_a_worker_killed_between_send_and_reply_leaves_an_unknown_outcome_that_can_be_looked_up(
     sandbox: SandboxClient, start_worker: StartWorker, ann: User
 ) -> None:
-    """Nobody sends it again by himself; asking the provider tells how it was."""
+    """R22. Nobody sends it again by himself; asking the provider tells how it was."""
     run = begin("Notify", owner=ann)
     killed_after_its_send(sandbox, start_worker(), run, NOTIFY)
     assert seen(run, "job").label is Label.IN_PROGRESS

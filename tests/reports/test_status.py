@@ -1,5 +1,7 @@
 """Status lies or sticks: what is shown follows from what is known: at once, after a crash, when nobody reports back.
 
+R14, R17, R22, R23.
+
 Shown elsewhere:
 
 | case | where |

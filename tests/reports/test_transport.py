@@ -1,5 +1,7 @@
 """Transport and tools: what is open at the provider is what is listed, and every kind of tool meets the same gate.
 
+R12, R15, R18, R29.
+
 Shown elsewhere:
 
 | case | where |

@@ -1,5 +1,7 @@
 """Unknown outcomes and undoing: what may have happened is neither sent again on a guess nor told as if it were known.
 
+R9, R11, R12, R20, R24.
+
 Shown elsewhere:
 
 | case | where |
