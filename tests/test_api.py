@@ -13,7 +13,7 @@ from django.db.models import F
 from django.test import TestCase, override_settings
 from pytest_django.fixtures import Settings
 
-from agentstop import asking, reconcile, sending
+from agentstop import sending
 from agentstop.dispatched import Accepted, Dispatched
 from agentstop.exceptions import (
     AgentStopError,
@@ -270,39 +270,6 @@ def test_what_cannot_be_prepared_says_why(tools: None) -> None:
     stop(run.task_id, policy="test")
     with pytest.raises(Stopped):
         run.prepare("work", connector="tools", key="late")
-
-
-class Hung(Provider):
-    """A look-up that does not even end when it is told to."""
-
-    def capability(self, action: str) -> Capability:
-        return Capability(look_up=LookUp.BY_KEY)
-
-    async def look_up(self, submission: Submission, *, deadline: float) -> Answer | None:
-        while not released.is_set():
-            try:
-                await asyncio.sleep(0.05)
-            except asyncio.CancelledError:
-                continue
-        over.set()
-        return None
-
-
-released, over = threading.Event(), threading.Event()
-
-
-def test_a_hung_adapter_holds_nobody(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R43."""
-    settings.AGENTSTOP_CONNECTORS = {"hung": {"PROVIDER": "tests.test_api.Hung"}}
-    settings.AGENTSTOP_DEADLINE = 0.2
-    monkeypatch.setattr(asking, "ABANDON", 0.2)
-    released.clear()
-    with begin("x").dispatch("work", connector="hung", key="k") as op:
-        op.accepted("7")
-    Operation.objects.update(follow_up_at=F("created_at"))
-    assert reconcile.work() == 1  # it comes back
-    released.set()
-    assert over.wait(HANG_GUARD)
 
 
 class HostTests(TestCase):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +102,19 @@ def test_a_document_tells_only_of_commands_that_exist(document: Path) -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     told = set(re.findall(r"(?:`|^\s*\$? ?)make (\w+)", document.read_text(), re.MULTILINE))
     assert told <= targets
+
+
+# Of the numbered promises, those about attempts, receipts, evidence, undoing, facts, and time.
+PROMISES = {*range(8, 25), 36, 40, 43}
+
+
+def test_each_of_these_promises_is_named_by_a_test_that_proves_it() -> None:
+    named = {int(number) for doc in _docstrings() for number in re.findall(r"\bR(\d+)\b", doc)}
+    assert named >= PROMISES
+
+
+def _docstrings() -> Iterator[str]:
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield ast.get_docstring(node) or ""

@@ -11,6 +11,9 @@ Several attempts of one operation, and clients that retry within one, are in `te
 | a job of a task that was stopped in the queue begins no run | `website/test_queue.py` |
 | a job whose worker died begins a run that supersedes the old one | `website/test_queue.py` |
 | nothing of an ended run gets through, 32 callers at once | `races/test_hammer.py` |
+| a chain, a group and a chord, stopped at each joint | `test_workflows.py` |
+| queued follow-ups: none is sent, all are kept and shown as held | `test_next_run.py`, `inputs/test_inputs.py` |
+| on-finish code does not run for a stop | `test_ending.py` |
 """
 
 from __future__ import annotations
