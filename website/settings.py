@@ -76,6 +76,7 @@ if os.environ.get("HTTPS"):
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 
+AGENTSTOP_DEADLINE = float(os.environ.get("SEND_DEADLINE", "30"))
 AGENTSTOP_TAKES_INPUT = True  # the demo's agent does
 AGENTSTOP_RUNNER = "website.demo.queue.start"  # what New run on a task's page starts an agent with
 

@@ -18,7 +18,7 @@ from agentstop.testing.sandbox.page import CSP, page
 
 HANG_UP = "agentstop.hang_up"  # the scope's extension that cuts the connection; the server puts it there
 BODY_LIMIT = 1_000_000
-LONGEST_WAIT = 30.0
+LONGEST_WAIT = 60.0
 CREATE = re.compile(r"/(report|upload|notification)s")
 EFFECT = re.compile(r"/(report|upload|notification|undo)s/([0-9]{1,18})")
 OPERATION = re.compile(r"/operations/(.+)")

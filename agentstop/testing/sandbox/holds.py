@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 POINTS = ("received", "accepted", "working", "effect", "cancel")
-LIMIT = 60.0  # seconds that a request is held at the most
+LIMIT = 300.0  # seconds that a request is held at the most
 ANY = "*"
 
 

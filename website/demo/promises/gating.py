@@ -11,7 +11,7 @@ from agentstop.models import Operation
 from agentstop.runs import Run, begin
 from agentstop.words.sentences import Label
 from website.demo.promises.scenes import Tell, shows
-from website.demo.promises.signs import ACTIVE, NAMES, finished, halted
+from website.demo.promises.signs import NAMES, finished, halted
 from website.demo.promises.stage import Stage, require
 from website.demo.steps import label
 
@@ -28,7 +28,7 @@ def answer(stage: Stage, tell: Tell) -> None:
         require(len(attempts) == 1 and not stage.effects(page.task), f"attempts {attempts}")
         seen = stage.ann.stop(page.task)
         steps = {step: seen.label(step) for step in ("report", "upload", "notify")}
-        require(steps["report"] in ACTIVE, f"the report reads {steps['report']}")
+        stage.require_active(page.task, seen)
         require(steps["upload"] == steps["notify"] == NAMES[Label.NOT_SENT], f"{steps}")
         tell("R6", "; ".join(f"{step}: {text}" for step, text in steps.items()))
         page.until("the agent has halted", halted)

@@ -12,6 +12,10 @@ class Broken(Exception):
     """A promise is broken, or what was expected was never seen."""
 
 
+class TooSlow(Broken):
+    """This machine was too slow for what was to be shown: nothing is known of the promise."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperationSeen:
     """One operation as it stands there."""

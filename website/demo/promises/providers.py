@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from agentstop.states import Cancellation
 from agentstop.words.sentences import Label
 from website.demo.promises.scenes import Tell, shows
-from website.demo.promises.signs import ACTIVE, cancellation, finished, labelled
+from website.demo.promises.signs import cancellation, finished, labelled
 from website.demo.promises.stage import Stage, require
 
 
@@ -23,7 +23,7 @@ def cancel_three_ways(stage: Stage, tell: Tell) -> None:
             page.until("in progress", labelled("report", Label.IN_PROGRESS))
             stage.ann.stop(page.task)
             seen = page.until(f"cancel {word}", cancellation("report", word))
-            require(seen.label("report") in ACTIVE, f"not still active: {seen}")
+            stage.require_active(page.task, seen)
             stage.release("working", topic)
             page.until("completed before cancellation", labelled("report", Label.COMPLETED_BEFORE))
             require(stage.writes(page.task) == 1, f"the provider did not make the report “{topic}”")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from agentstop import export
 from agentstop.models import Task
 from agentstop.runs import Run
 from agentstop.testing.sandbox.client import SandboxClient
+from agentstop.words.sentences import Label
 from website.demo.models import Job
-from website.demo.promises.panel import Broken
+from website.demo.promises.panel import Broken, Seen, TooSlow
+from website.demo.promises.signs import ACTIVE, NAMES
 from website.demo.promises.visitor import PATIENCE, Visitor
 from website.demo.promises.watching import Watching
 from website.demo.steps import label
@@ -58,7 +60,7 @@ class Stage:
         holding = self.held(point, topic) if point else nullcontext()
         with holding, Watching(visitor, visitor.start(topic, **wishes)) as page:
             if point:
-                self.sandbox.wait(point, topic)
+                self.sandbox.wait(point, topic, seconds=PATIENCE)
             yield page
 
     def effects(self, task: int) -> list[dict[str, Any]]:
@@ -87,6 +89,19 @@ class Stage:
         moment = self.stopped_at(task)
         attempts = self.facts(task, "attempt", what="submit")
         return [attempt for attempt in attempts if datetime.fromisoformat(attempt["at"]) > moment]
+
+    def require_active(self, task: int, seen: Seen) -> None:
+        """Its report reads as still active; TooSlow where its sender's lease was over, and "unknown" is the truth."""
+        if seen.label("report") in ACTIVE:
+            return
+        kind = Broken
+        if seen.label("report") == NAMES[Label.UNKNOWN] and self._lease_is_over(task):
+            kind = TooSlow
+        raise kind(f"task {task} does not read as still active: {seen}")
+
+    def _lease_is_over(self, task: int) -> bool:
+        leases = [fact["until"] for fact in self.facts(task, "attempt", what="submit")]
+        return all(datetime.fromisoformat(until) <= datetime.now(UTC) for until in leases)
 
     def context(self, task: int, *, run: int) -> list[str]:
         """The texts of the results that a run was given."""
