@@ -130,11 +130,14 @@ class Beside:
         """The owner loads the page anew: it shows what the domain tells."""
         for _ in range(50):
             before = told(self.run.task_id)
-            answer = self._owner.get(f"/tasks/{self.run.task_id}/")
+            page = self.page()
             if before == told(self.run.task_id):  # nothing has happened meanwhile
-                assert on_the_page(answer.content.decode()) == before
+                assert on_the_page(page) == before
                 return
         raise AssertionError("what is told of the task never kept still")
+
+    def page(self) -> str:
+        return self._owner.get(f"/tasks/{self.run.task_id}/").content.decode()
 
     def counts(self, run: Run, key: str) -> dict[str, int]:
         """What the provider counted of a task's operation."""

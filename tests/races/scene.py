@@ -148,10 +148,10 @@ class Scene:
         return of_key(self.task, "main")
 
 
-def wait_for_the_lock() -> None:
-    """Until somebody waits for a row's lock; SQLite does not tell who waits for its file."""
+def wait_for_the_lock(many: int = 1) -> None:
+    """Until so many wait for a row's lock; SQLite does not tell who waits for its file."""
     if connection.vendor == "postgresql":
-        eventually(lambda: _waiting() > 0, True)
+        eventually(lambda: _waiting() >= many, True)
 
 
 def _waiting() -> int:

@@ -5,13 +5,18 @@ R8, R11, R20, R22.
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from agentstop import database
-from agentstop.models import Attempt, Operation
+from agentstop.models import Attempt, Operation, Task
 from agentstop.states import Claim
-from tests.conftest import HANG_GUARD
+from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import claims, task_of
 from tests.passing import let_pass
@@ -90,6 +95,100 @@ def test_a_sender_killed_in_the_open_gate_leaves_nothing(start: Start, this_proc
     assert not Operation.objects.filter(task=scene.task, key="main").exists()
     scene.beside.check()
     assert scene.sandbox.ledger(task="main")["effects"] == []
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a file's lock is its process's: the next test")
+def test_a_sender_frozen_in_the_open_gate_holds_up_no_stop(
+    start: Start, this_process: Sender, play: Play, in_thread: InThread
+) -> None:
+    """P1. The gate's one statement waits for the task's lock at the server, which ends and commits it by itself."""
+    frozen = start(settling=0.0, LEASE=LEASE, LEASE_MARGIN=0.5)
+    scene = play(Row("P1 gate open, not committed", "P1", ACTIVE, NEVER), frozen, beside=this_process)
+    scene.beside.prepare()
+    with task_locked(scene.task, in_thread) as unlock:
+        scene.send()
+        wait_for_the_lock()
+        frozen.freeze()
+
+        def let_the_server_go_on() -> None:
+            wait_for_the_lock(2)  # whoever presses stands behind the gate
+            unlock()
+
+        report = scene.stop(meanwhile=let_the_server_go_on)
+    assert report.open == (scene.seen.operation.pk,)
+    eventually(lambda: lease_is_over(scene.task), True)
+    assert scene.seen.label is UNKNOWN
+    scene.beside.check()
+    scene.follow_up()
+    assert scene.seen.label is NOT_SENT
+
+    frozen.thaw()
+    assert frozen.got("main").outcome == "ignored"
+    frozen.rest()
+    assert scene.counts()["submits"] == 0
+    assert scene.run.context() == []
+    scene.check_the_end()
+
+
+@contextmanager
+def task_locked(task: int, in_thread: InThread) -> Iterator[Callable[[], None]]:
+    """Somebody else holds the task's lock until the block is left, or what it gives was called."""
+    locked, unlocked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            database.locked(Task.objects.filter(pk=task)).get()
+            locked.set()
+            assert unlocked.wait(HANG_GUARD)
+
+    holding = in_thread(hold)
+    assert locked.wait(HANG_GUARD)
+    try:
+        yield unlocked.set
+    finally:
+        unlocked.set()
+        holding.result(HANG_GUARD)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="a server ends the statement: the test before")
+def test_on_sqlite_a_sender_frozen_in_the_open_gate_holds_up_whoever_writes_until_it_goes_on(
+    start: Start, this_process: Sender, play: Play
+) -> None:
+    """P1. It holds the file's lock in its sleep: a press waits, nothing says stopped meanwhile, and pages are read."""
+    frozen = start()
+    ends = NEVER | DONE
+    scene = play(Row("P1 gate open, not committed", "P1", frozenset(), ends), frozen, beside=this_process)
+    scene.bring_to_the_point()
+    frozen.freeze()
+
+    def look_and_wake() -> None:
+        try:
+            assert file_is_locked()
+            assert 'data-state="active"' in scene.beside.page()
+            frozen.thaw()
+            assert file_is_locked()  # it is awake, and still in its transaction
+        finally:
+            frozen.thaw()
+            frozen.go()
+
+    report = scene.stop(meanwhile=look_and_wake)
+    assert report.stopped and report.open in ((), (scene.seen.operation.pk,))  # the press may have been the faster one
+    scene.beside.check()
+    assert frozen.got("main").outcome == "ignored"
+    frozen.rest()
+    scene.follow_up()
+    assert scene.run.context() == []
+    scene.check_the_end()
+
+
+def file_is_locked() -> bool:
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], timeout=0)) as file:
+        try:
+            file.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            assert "database is locked" in str(error)
+            return True
+    return False
 
 
 # What one look at the provider shows while the sender is frozen and the provider holds its request.
