@@ -24,40 +24,39 @@ def close_children(task: Task, run: int, decision: Decision, now: datetime, *, c
 
     Within a transaction that holds the family's and the task's lock. `cancel`: what they have sent is cancelled too.
     """
-    descendants.mark(task, run, decision)
-    closed = list(descendants.marked(decision).order_by("pk").values_list("pk", flat=True))
+    closed = descendants.locked_below(task, run)
     if closed:
-        _stop_marked(decision, now)
+        _stop(closed, decision, now)
         if cancel:
-            going_on = descendants.of_marked(Operation, f"own.task_id <> {task.pk} AND {THAT_MAY_GO_ON}", decision)
+            going_on = descendants.of_those(Operation, THAT_MAY_GO_ON, closed)
             cancel_open_operations(Operation.objects.filter(pk__in=going_on), decision, now)
     return closed
 
 
-def _stop_marked(cause: Decision, now: datetime) -> None:
-    """Stop the tasks that are marked with a decision about another one, each with a decision of its own."""
-    marked = descendants.marked(cause)
-    live = descendants.of_marked(Run, "own.state = 'live'", cause)
+def _stop(tasks: Sequence[int], cause: Decision, now: datetime) -> None:
+    """Stop these tasks by a decision about another one, each with a decision of its own. They are locked."""
+    live = descendants.of_those(Run, "own.state = 'live'", tasks)
     Run.objects.using(database.alias()).filter(pk__in=live).update(state=RunState.STOPPED, ended_at=now)
     stopped = Decision(verb=Decided.STOP, by=cause.by, policy=FAMILY, reason=cause.reason, cause=cause, at=now)
-    storing.add_for_each(marked, stopped, {"task_id": "id", "run": "live_run"})
-    _hold_what_waits(cause, now)
-    marked.update(
+    storing.add_for_each(descendants.those(tasks), stopped, {"task_id": "id", "run": "live_run"})
+    _hold_what_waits(tasks, cause, now)
+    descendants.those(tasks).update(
         state=TaskState.STOPPED,
         state_since=now,
         live_run=None,
         stopped_at=now,
         stopped_by=cause.by,
         stop_reason=cause.reason,
+        stop_decision=cause,
     )
 
 
-def _hold_what_waits(cause: Decision, now: datetime) -> None:
-    """What people have typed for the marked tasks is held, each by the stop of its own task."""
-    waiting = Input.objects.using(database.alias()).filter(pk__in=descendants.of_marked(Input, "own.waits", cause))
-    tasks = sorted(set(waiting.values_list("task", flat=True)))
+def _hold_what_waits(tasks: Sequence[int], cause: Decision, now: datetime) -> None:
+    """What people have typed for these tasks is held, each by the stop of its own task."""
+    waiting = Input.objects.using(database.alias()).filter(pk__in=descendants.of_those(Input, "own.waits", tasks))
+    typed_for = sorted(set(waiting.values_list("task", flat=True)))
     stops = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.STOP)
-    for batch in database.batches(tasks):
+    for batch in database.batches(typed_for):
         found = stops.filter(task__in=batch)
         holding.hold({stop.task_id: stop for stop in found}, now)
 

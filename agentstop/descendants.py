@@ -1,12 +1,14 @@
 """Who works for whom: the tasks that hang on a run which is over, and those that another live run holds.
 
-Within a transaction that holds the family's lock. First everything that hangs on the run is marked, then what a live
-run outside holds is given back, with all that it holds in turn; what is left marked is stopped.
+Within a transaction that holds the family's lock. Everything that hangs on the run is found first, then what a live run
+outside holds is left out, with all that it holds in turn; what remains is locked, to be stopped or held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db import models
@@ -22,23 +24,35 @@ TASK, LINK = Task._meta.db_table, ServingLink._meta.db_table
 REACHED = "child.state IN ('active', 'paused', 'finished') AND NOT child.detached"
 
 
-def mark(task: Task, run: int, decision: Decision) -> None:
-    """Mark with this decision every task that works for the run alone, directly or through others."""
+def locked_below(task: Task, run: int) -> list[int]:
+    """The ids of the tasks that work for the run alone, directly or through others, each locked, in order."""
     if not ServingLink.objects.using(database.alias()).filter(parent=task, parent_run__lte=run).exists():
-        return
-    values = {"task": task.pk, "run": run, "decision": decision.pk}
+        return []
     database.go_by_index()
-    with database.connection().cursor() as cursor:
-        cursor.execute(_mark_all_that_hangs(), values)
-        cursor.execute(_give_back_what_is_held(), values)
+    hanging = set(_hanging(task.pk, run))
+    below = sorted(hanging - _held(task.pk, run, hanging))
+    rows = those(below).order_by("pk").select_for_update(no_key=True)
+    return list(rows.values_list("pk", flat=True)) if below else []
 
 
-# Each statement is in an order of its own, from the tasks that are marked to their links: the planner takes a decision
-# that has just marked thousands for one that has marked none, and would read all of them again for each.
+def those(tasks: Sequence[int]) -> QuerySet[Task]:
+    """The tasks with these ids, however many."""
+    return Task.objects.using(database.alias()).filter(pk__in=RawSQL(*_named(tasks)))  # noqa: S611  our own names
 
 
-def _mark_all_that_hangs() -> str:
-    return f"""
+def of_those(model: type[models.Model], condition: str, tasks: Sequence[int]) -> RawSQL:
+    """The ids of those rows (`own`) of these tasks for which the condition holds."""
+    named, values = _named(tasks)
+    rows = database.each(model._meta.db_table, "own", f"own.task_id = task.id AND {condition}")
+    return RawSQL(f"SELECT own.id FROM ({named}) AS task {rows}", values)  # noqa: S608, S611  the same
+
+
+# Each statement is in an order of its own, from the tasks that are named to their links: the planner does not know how
+# a family has grown since it last looked, and would read all links again for each task.
+
+
+def _hanging(task_id: int, run: int) -> Iterator[int]:
+    sql = f"""
 WITH RECURSIVE hanging(id, run, alive) AS (
   SELECT child.id, child.last_run, child.state <> 'finished'
   FROM {LINK} AS link JOIN {TASK} AS child ON child.id = link.child_id
@@ -47,43 +61,48 @@ WITH RECURSIVE hanging(id, run, alive) AS (
   SELECT child.id, child.last_run, child.state <> 'finished' FROM hanging
     {database.each(LINK, "link", "link.parent_id = hanging.id AND link.parent_run = hanging.run")}
     {database.each(TASK, "child", f"child.id = link.child_id AND {REACHED}")})
-UPDATE {TASK} SET stop_decision_id = %(decision)s WHERE id IN (SELECT id FROM hanging WHERE alive)
+SELECT id FROM hanging WHERE alive
 """  # noqa: S608  our own names, values apart
+    with database.connection().cursor() as cursor:
+        cursor.execute(sql, {"task": task_id, "run": run})
+        yield from (pk for (pk,) in cursor.fetchall())
 
 
-def _give_back_what_is_held() -> str:
-    outside = "parent.stop_decision_id IS NULL OR parent.stop_decision_id <> %(decision)s"
-    holds = f"parent.id = link.parent_id AND parent.live_run = link.parent_run AND ({outside})"
-    is_marked = "child.id = link.child_id AND coalesce(child.stop_decision_id, 0) = %(decision)s"
-    return f"""
-WITH RECURSIVE held(id, run) AS (
-  SELECT marked.id, marked.last_run FROM {TASK} AS marked
-    {database.each(LINK, "link", "link.child_id = marked.id")}
-    {database.each(TASK, "parent", holds)}
-  WHERE marked.stop_decision_id = %(decision)s AND marked.state IN ('active', 'paused')
-  UNION
-  SELECT child.id, child.last_run FROM held
-    {database.each(LINK, "link", "link.parent_id = held.id AND link.parent_run = held.run")}
-    {database.each(TASK, "child", is_marked)})
-UPDATE {TASK} SET stop_decision_id = NULL WHERE id IN (SELECT id FROM held)
+def _held(task_id: int, run: int, hanging: Collection[int]) -> set[int]:
+    """Those of the tasks that hang on the run which a live run outside needs, and what these need in turn."""
+    found, needed = set[int](), defaultdict[int, list[int]](list)
+    for child, parent, live in _needed(task_id, run, sorted(hanging)):
+        if parent in hanging:
+            needed[parent].append(child)
+        elif live:
+            found.add(child)
+    wave = list(found)
+    while wave:
+        new = {child for parent in wave for child in needed[parent]} - found
+        found |= new
+        wave = list(new)
+    return found
+
+
+def _needed(task_id: int, run: int, children: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
+    """For each link of these tasks to a last run of another task: child, parent, and whether that run is live."""
+    named, values = _named(children)
+    sql = f"""
+SELECT link.child_id, link.parent_id, parent.live_run IS NOT NULL FROM ({named}) AS task
+  {database.each(LINK, "link", "link.child_id = task.id")}
+  {database.each(TASK, "parent", "parent.id = link.parent_id AND parent.last_run = link.parent_run")}
+WHERE link.parent_id <> %s OR link.parent_run > %s
 """  # noqa: S608  the same
+    with database.connection().cursor() as cursor:
+        cursor.execute(sql, [*values, task_id, run])
+        yield from cursor.fetchall()
 
 
-def marked(decision: Decision) -> QuerySet[Task]:
-    """The tasks that this decision marks and that are still to be stopped."""
-    return Task.objects.using(database.alias()).filter(stop_decision=decision, state__in=ALIVE)
-
-
-def of_marked(model: type[models.Model], condition: str, decision: Decision) -> RawSQL:
-    """The ids of those rows (`own`) of the marked tasks for which the condition holds."""
-    rows = database.each(model._meta.db_table, "own", f"own.task_id = marked.id AND {condition}")
-    sql = f"SELECT own.id FROM {TASK} AS marked {rows} WHERE marked.stop_decision_id = %s"  # noqa: S608  the same
-    return RawSQL(sql, [decision.pk])  # noqa: S611  the same
-
-
-def unmark(decision: Decision) -> None:
-    """Take the marks away again, where the tasks are not to be stopped."""
-    marked(decision).update(stop_decision=None)
+def _named(tasks: Sequence[int]) -> tuple[str, list[str | list[int]]]:
+    """A statement that gives these ids as its rows: one value, since a database bounds how many there may be."""
+    if database.is_postgresql():
+        return "SELECT id FROM unnest(%s::bigint[]) AS named(id)", [list(tasks)]
+    return "SELECT value AS id FROM json_each(%s)", [json.dumps(list(tasks))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,11 +150,7 @@ def _root(cause: Decision) -> Decision:
 
 
 def _hold_children(task: Task, run: int, cause: Decision, now: datetime) -> list[Task]:
-    # The task's run stays live, so that it has to be marked itself for not to count as one that holds its children.
-    Task.objects.using(database.alias()).filter(pk=task.pk).update(stop_decision=cause)
-    descendants.mark(task, run, cause)
-    children = list(descendants.marked(cause).exclude(pk=task.pk).order_by("pk"))
-    descendants.unmark(cause)
+    children = list(descendants.those(descendants.locked_below(task, run)).order_by("pk"))
     Decision.objects.using(database.alias()).bulk_create(
         Decision(
             task=child, run=child.live_run, verb=Decided.PAUSE, by=cause.by, policy=FAMILY, reason=cause.reason,

@@ -15,7 +15,7 @@ from agentstop.models.task import Task
 class ContextEntry(models.Model):
     """One result that a live run admitted."""
 
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="context")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="context", db_index=False)
     run = models.PositiveIntegerField()
     call = models.OneToOneField(Call, on_delete=models.PROTECT, related_name="entry")
     body = models.TextField(blank=True)

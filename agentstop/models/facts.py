@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from agentstop.bodies import Form
-from agentstop.models.fields import one_of, word_field
+from agentstop.models.fields import one_of, where_there_is, word_field
 from agentstop.models.operation import Operation
 from agentstop.models.questions import Question
 from agentstop.models.task import Task
@@ -59,16 +59,22 @@ class CallOutcome(StrEnum):
 class Decision(models.Model):
     """What a person, a policy or the code decided about a task, operation or question; also when it was denied."""
 
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="decisions")
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
-    question = models.ForeignKey(Question, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="decisions", db_index=False)
+    operation = models.ForeignKey(
+        Operation, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions", db_index=False
+    )
+    question = models.ForeignKey(
+        Question, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions", db_index=False
+    )
     run = models.PositiveIntegerField(null=True, blank=True)  # the run that it named or met
     verb = word_field(Decided)
     effect = word_field(Effect, default=Effect.APPLIED)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     policy = models.CharField(max_length=100, blank=True)  # who decided where no person did
     reason = models.TextField(blank=True)
-    cause = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    cause = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False)
     until = models.DateTimeField(null=True, blank=True)  # the end of what was decided, where it has one
     detail = models.JSONField(default=dict, blank=True)
     count = models.PositiveIntegerField(default=1)  # of a repeated refusal
@@ -78,7 +84,10 @@ class Decision(models.Model):
         default_permissions = ("view",)
         indexes = [
             models.Index(fields=["task", "id"], name="agentstop_dec_task"),
-            models.Index(fields=["operation", "id"], name="agentstop_dec_operation"),
+            where_there_is("operation", "id", name="agentstop_dec_operation"),
+            where_there_is("question", name="agentstop_dec_question"),
+            where_there_is("by", name="agentstop_dec_by"),
+            where_there_is("cause", name="agentstop_dec_cause"),
         ]
         constraints = [
             one_of("verb", Decided, "agentstop_decision_verb"),
@@ -102,7 +111,7 @@ class Decision(models.Model):
 class Attempt(models.Model):
     """One try to send an operation, or a request to cancel it, recorded before a byte leaves."""
 
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="tries")
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="tries", db_index=False)
     verb = word_field(Verb, default=Verb.SUBMIT)
     number = models.PositiveIntegerField()
     run = models.PositiveIntegerField(null=True, blank=True)  # null: a cancel request, which needs no live run

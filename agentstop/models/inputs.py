@@ -15,7 +15,7 @@ from agentstop.models.task import Task
 class Input(models.Model):
     """One text for the agent, kept until a run takes it or a person withdraws it."""
 
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="inputs")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="inputs", db_index=False)
     body = models.TextField()
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     at = models.DateTimeField()

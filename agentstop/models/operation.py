@@ -20,7 +20,7 @@ OPEN = [state.value for state in OperationState if state in OPEN_STATES]
 class Operation(models.Model):
     """One external effect, unique in its task by key and incarnation. Its states are a cache of the fold."""
 
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="operations")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="operations", db_index=False)
     key = models.CharField(max_length=255)
     incarnation = models.PositiveIntegerField(default=1)  # the next one follows on cancelled or undone
     compensates = models.ForeignKey(

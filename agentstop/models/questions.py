@@ -14,7 +14,7 @@ from agentstop.models.task import Task
 class Question(models.Model):
     """One question of one run to a person, unique in it by its key. Who answered, and what, is a Decision about it."""
 
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="questions")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="questions", db_index=False)
     run = models.PositiveIntegerField()
     key = models.CharField(max_length=320)  # of the approval of a call: with the call's own key, of up to 255
     kind = word_field(Kind)

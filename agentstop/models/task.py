@@ -8,7 +8,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django.db.models import F, Q
 
-from agentstop.models.fields import one_of, word_field
+from agentstop.models.fields import one_of, where_there_is, word_field
 from agentstop.states import RunState, TaskState
 
 
@@ -40,9 +40,16 @@ class Task(models.Model):
 
     title = models.CharField(max_length=255)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="agentstop_tasks"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="agentstop_tasks",
+        db_index=False,
     )
-    subject_type = models.ForeignKey(ContentType, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    subject_type = models.ForeignKey(
+        ContentType, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     subject_id = models.CharField(max_length=255, blank=True)
     subject = GenericForeignKey("subject_type", "subject_id")
     family = models.ForeignKey(Family, on_delete=models.PROTECT, related_name="tasks")
@@ -54,7 +61,7 @@ class Task(models.Model):
     freeze_epoch = models.PositiveBigIntegerField(default=0)  # of the last freeze that has reached it
     stopped_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     stop_reason = models.TextField(blank=True)
     stop_decision = models.ForeignKey(
@@ -73,7 +80,8 @@ class Task(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-id"], name="agentstop_task_owner"),
-            models.Index(fields=["subject_type", "subject_id"], name="agentstop_task_subject"),
+            where_there_is("subject_type", "subject_id", name="agentstop_task_subject"),
+            where_there_is("stopped_by", name="agentstop_task_stopped_by"),
             models.Index(
                 fields=["id"], condition=Q(state__in=[TaskState.ACTIVE, TaskState.PAUSED]), name="agentstop_task_alive"
             ),
@@ -101,11 +109,11 @@ class Task(models.Model):
 class Run(models.Model):
     """One execution of a task. Its number is the fencing token; at most one is live."""
 
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="runs")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="runs", db_index=False)
     number = models.PositiveIntegerField()
     state = word_field(RunState, default=RunState.LIVE)
     begun_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -115,6 +123,7 @@ class Run(models.Model):
 
     class Meta:
         default_permissions = ("view",)
+        indexes = [where_there_is("begun_by", name="agentstop_run_begun_by")]
         constraints = [
             one_of("state", RunState, "agentstop_run_state"),
             models.UniqueConstraint(fields=["task", "number"], name="agentstop_run_number"),
@@ -130,8 +139,8 @@ class Run(models.Model):
 class ServingLink(models.Model):
     """The child serves this run of the parent, and goes on while a run that it serves is live."""
 
-    child = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="serves")
-    parent = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="served_by")
+    child = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="serves", db_index=False)
+    parent = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="served_by", db_index=False)
     parent_run = models.PositiveIntegerField()
     key = models.CharField(max_length=255, blank=True)  # the spawn key: in this run it names this child
 
