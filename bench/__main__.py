@@ -1,6 +1,6 @@
-"""Measures the gate beside peers, on a PostgreSQL and an SQLite file of its own that are gone afterwards.
+"""Measures the gate beside peers, and the stop of a large family, on databases of its own that are gone afterwards.
 
-python -m bench [--rounds 25] [--calls 24] [--seconds 150] [--prepared] [--json]
+python -m bench [--rounds 25] [--calls 24] [--seconds 150] [--descendants 10000] [--prepared] [--json]
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import signal
 import sys
 
+from bench import families
 from bench.gate import report, run
 
 
@@ -17,13 +18,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rounds", type=positive, default=25, help="each subject is measured once a round, in turn")
     parser.add_argument("--calls", type=positive, default=24, help="calls of each subject in a round")
-    parser.add_argument("--seconds", type=float, default=150.0, help="no round is begun after so long")
+    parser.add_argument("--seconds", type=float, default=150.0, help="no round of the gate is begun after so long")
+    parser.add_argument("--descendants", type=positive, default=10_000, help="of the task that is stopped")
     parser.add_argument(
         "--prepared", action="store_true", help="Django prepares statements (two OPTIONS of PostgreSQL)"
     )
     parser.add_argument("--json", action="store_true", help="the figures for a program")
     wanted = parser.parse_args(arguments)
     found = run.everything(wanted.rounds, wanted.calls, wanted.seconds, prepared=wanted.prepared)
+    found += families.everything(wanted.descendants)
     print(report.as_json(found) if wanted.json else report.as_text(found))
     return 0
 

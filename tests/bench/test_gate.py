@@ -18,12 +18,16 @@ PEERS = {"one-row INSERT by pgbench": "pgbench", "step of a DBOS workflow": "DBO
 
 
 def bench(*words: str) -> str:
-    command = [sys.executable, "-m", "bench", "--rounds", "1", "--calls", "20", *words]
+    command = [sys.executable, "-m", "bench", "--rounds", "1", "--calls", "20", "--descendants", "300", *words]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=150).stdout
 
 
 def test_every_subject_is_measured_on_both_databases_or_named_as_missing() -> None:
-    postgresql, sqlite = json.loads(bench("--json"))["databases"]
+    postgresql, sqlite, *families = json.loads(bench("--json"))["databases"]
+    for each in families:
+        whole = ["UPDATE of 300 rows by Django", "stop of 300 descendants"]
+        assert "Not measured" in "".join(each["missing"]) or [one["subject"] for one in each["figures"]] == whole
+    assert len(families) == 2
     assert {each["subject"] for each in sqlite["figures"]} >= OURS
     missing = " ".join(postgresql["missing"])
     if "Not measured" in missing:
