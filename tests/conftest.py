@@ -21,6 +21,8 @@ from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import sandbox_connector
 from agentstop.testing.sandbox.process import RunningSandbox, running_sandbox
 
+pytest_plugins = ["agentstop.testing.plugin"]
+
 BROWSER = Path(__file__).parent / "browser"
 HANG_GUARD = 60.0  # seconds after which a test that waits for another thread or process has hung
 THREADS = 48

@@ -25,8 +25,8 @@ from django.db import connections
 from agentstop import sending, wake
 from agentstop.runs import Run
 from agentstop.stop_signal import watch
+from agentstop.testing.barriers import Barrier, held_at, shared_client
 from agentstop.testing.sandbox.connector import sandbox_connector
-from tests.races.barriers import Barrier, held_at, shared_client
 
 OUT = threading.Lock()
 PATIENCE = 60.0

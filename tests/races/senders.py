@@ -22,8 +22,8 @@ from agentstop import sending, wake
 from agentstop.outcomes import Outcome
 from agentstop.runs import Run
 from agentstop.stop_signal import watch
+from agentstop.testing.barriers import Barrier, held_at, shared_client
 from tests.conftest import HANG_GUARD, InThread
-from tests.races.barriers import Barrier, held_at, shared_client
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

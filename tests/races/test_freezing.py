@@ -21,11 +21,11 @@ from agentstop.freeze import freeze, unfreeze
 from agentstop.models import Attempt, Freeze, Task
 from agentstop.passes import Pass
 from agentstop.runs import Run, begin
+from agentstop.testing.barriers import Barrier, held_at
 from agentstop.verify import differences
 from tests.apart import know_apart, waiting_for_locks
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
-from tests.races.barriers import Barrier, held_at
 from tests.races.test_hammer import needs_row_locks
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools"), pytest.mark.race]

@@ -17,11 +17,11 @@ from agentstop import database, gate, reconcile, refusals
 from agentstop.exceptions import InFlight
 from agentstop.models import Operation
 from agentstop.runs import Run, begin
+from agentstop.testing.barriers import Barrier, held_at
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import task_of
-from tests.races.barriers import Barrier, held_at
 from tests.races.conftest import Play, Start
 from tests.races.scene import ACTIVE, NOT_SENT, Row, Scene
 from tests.races.senders import Got, Sender

@@ -19,12 +19,12 @@ from agentstop.exceptions import PassExpired
 from agentstop.reconcile import work
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
+from agentstop.testing.barriers import Barrier, held_at
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
 from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.observed import Observed, claims
-from tests.races.barriers import Barrier, held_at
 from tests.races.senders import Got
 from tests.reports.acts import (
     NOTIFY,

@@ -32,13 +32,13 @@ from agentstop.outcomes import Outcome
 from agentstop.reconcile import work
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
+from agentstop.testing.barriers import shared_client
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.verify import differences
 from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import left_over
 from tests.observed import claims, observed, task_of
-from tests.races.barriers import shared_client
 from tests.reports.acts import NOTIFY, REPORT, ask, asked, assert_agrees, counts, long_after, operation, seen, words
 
 pytestmark = pytest.mark.django_db(transaction=True)

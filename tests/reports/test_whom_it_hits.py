@@ -30,11 +30,11 @@ from agentstop.runs import begin
 from agentstop.settlement import settle_by_hand
 from agentstop.states import Cancellation
 from agentstop.stop import stop
+from agentstop.testing.barriers import shared_client
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.observed import task_of
-from tests.races.barriers import shared_client
 from tests.reports.acts import BLIND, UPLOAD, ask, assert_agrees, counts, operation, page, seen
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ LONGEST_WAIT = 60.0
 CREATE = re.compile(r"/(report|upload|notification)s")
 EFFECT = re.compile(r"/(report|upload|notification|undo)s/([0-9]{1,18})")
 OPERATION = re.compile(r"/operations/(.+)")
-CONTROL = re.compile(r"/_control/(hold|wait|release|settled|reset)")
+CONTROL = re.compile(r"/_control/(hold|wait|release|settled|misbehave|reset)")
 STYLE = (Path(__file__).parent / "ledger.css").read_bytes()
 
 Scope = MutableMapping[str, Any]
@@ -131,6 +131,9 @@ class Sandbox:
                     return await self._wait(point, match, body)
                 case "release":
                     return Response(200, {"released": self.holds.release(point, match)})
+                case "misbehave":
+                    self.desk.misbehave(body)
+                    return Response(200, {})
                 case "settled":
                     return await self._settled(match, body)
                 case _:

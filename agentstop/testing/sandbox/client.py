@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from agentstop.testing.sandbox.connector import sandbox_connector
+
 
 class SandboxError(AssertionError):
     """The sandbox did not do what the test asked of it."""
@@ -34,6 +36,10 @@ class SandboxClient:
     def close(self) -> None:
         self._http.close()
 
+    def connector(self, **options: Any) -> dict[str, Any]:
+        """An entry of `AGENTSTOP_CONNECTORS` for this sandbox; see `sandbox_connector`."""
+        return sandbox_connector(self.address, **options)
+
     def hold(self, point: str, match: str = "*") -> None:
         """Hold at this point from now on."""
         self._control("hold", point=point, match=match)
@@ -50,6 +56,10 @@ class SandboxClient:
     def settled(self, match: str, *, seconds: float = 30.0) -> list[dict[str, Any]]:
         """The effects with this key, label or text, as soon as nobody works on them any more."""
         return list(self._control("settled", match=match, seconds=seconds)["effects"])
+
+    def misbehave(self, **switches: Any) -> None:
+        """From now on every request has these switches, unless it sets them itself; none, and all behave."""
+        self._control("misbehave", **switches)
 
     def reset(self) -> None:
         """Let everyone go and forget everything, the ledger too."""

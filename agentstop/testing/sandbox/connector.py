@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -25,9 +26,26 @@ TAKE_DOWN = Compensation(
 )
 
 
-def sandbox_connector(address: str, *, settling: timedelta = timedelta(seconds=2)) -> dict[str, Any]:
-    """An entry of `AGENTSTOP_CONNECTORS` for the sandbox at this address."""
-    return {"PROVIDER": PROVIDER, "OPTIONS": sandbox_options(address, settling=settling)}
+def sandbox_connector(
+    address: str,
+    *,
+    settling: timedelta = timedelta(seconds=2),
+    called: Mapping[str, str] | None = None,
+    provider: str = PROVIDER,
+) -> dict[str, Any]:
+    """An entry of `AGENTSTOP_CONNECTORS` for the sandbox at this address.
+
+    `called`: actions of yours, by those of the sandbox that stand in for them, as `{"mail.send": "notify.post"}`.
+    """
+    options = sandbox_options(address, settling=settling)
+    known = options["actions"]
+    for name, stand_in in (called or {}).items():
+        if stand_in not in known:
+            raise ValueError(
+                f"{name!r} is called {stand_in!r}, which is no action of the sandbox: use one of {', '.join(known)}."
+            )
+        options["actions"] = {**options["actions"], name: known[stand_in]}
+    return {"PROVIDER": provider, "OPTIONS": options}
 
 
 def sandbox_options(address: str, *, settling: timedelta = timedelta(seconds=2)) -> dict[str, Any]:

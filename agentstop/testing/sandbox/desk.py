@@ -55,6 +55,7 @@ class Desk:
         self.ledger, self.holds = ledger, holds
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._in_flight: set[str] = set()
+        self._switches: dict[str, Any] = {}
         self._wrong: Counter[tuple[str, str]] = Counter()
 
     def resume(self) -> None:
@@ -69,9 +70,15 @@ class Desk:
             job.cancel()
         self._jobs.clear()
 
+    def misbehave(self, switches: Mapping[str, Any]) -> None:
+        """From now on every request has these switches, unless it sets them itself."""
+        Switches.read(switches)
+        self._switches = dict(switches)
+
     def reset(self) -> None:
         """Forget everything and let everyone go."""
         self.stop()
+        self._switches = {}
         self.holds.reset()
         self._wrong.clear()
         self.ledger.clear()
@@ -79,7 +86,8 @@ class Desk:
     async def submit(self, kind: str, key: str, body: Mapping[str, Any]) -> Response:
         """Accept a request, once for each key, and answer as its kind does."""
         try:
-            switches = Switches.read(body.get("sandbox", {}))
+            given = body.get("sandbox", {})
+            switches = Switches.read({**self._switches, **given} if isinstance(given, Mapping) else given)
             seconds = _seconds(kind, body, switches)
         except ValueError as problem:
             return error(400, str(problem))

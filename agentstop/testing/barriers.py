@@ -1,6 +1,7 @@
 """Barriers on our own side of a send, put there from outside: the product has no hook for them.
 
-P1: the gate's transaction is open, not committed. P2: it is committed, and no byte has left. P5: the provider's id is
+P1: the gate's transaction is open, not committed. P2: it is committed, and no byte has left; "P2 sent by anyone" holds
+what an agent's own code sends, too. P5: the provider's id is
 stored, and the sender is about to ask how it goes on. P8: an answer is read, and nothing of it committed: the response
 to a send, or in a worker the reply to its question. P8 locked: within the commit, when the task is locked. P9: in a
 worker, a request to cancel is recorded, and no byte of it has left.
@@ -18,29 +19,35 @@ from unittest import mock
 from django.db import transaction
 
 from agentstop import asking, connectors, database, gate, settle, storing
+from agentstop.carry import Carry
 from agentstop.models import Operation
 from agentstop.passes import Lease, Pass
 from agentstop.providers.base import Answer, CancelReply, Submission
 from agentstop.providers.http import HttpProvider
 from agentstop.sending import in_domain
 
+ANY = "*"
 PATIENCE = 60.0  # seconds for which somebody may be held: a hang guard
 
 
 def shared_client() -> int:
     """Which HTTP client the connector `sandbox` uses in this process, for all tasks."""
     provider = connectors.get("sandbox")
-    assert isinstance(provider, HttpProvider)
+    if not isinstance(provider, HttpProvider):
+        raise TypeError(f"the connector `sandbox` is {provider!r:.100}, and no HttpProvider")
     return id(provider._client)
 
 
 class Barrier:
-    """Holds the operations with one key at one point; `arrived` is called when one is there."""
+    """Holds the operations with one key, or `*` for all, at one point; `arrived` is called when one is there."""
 
     def __init__(self, key: str, arrived: Callable[[], None]) -> None:
         self.key = key
         self._arrived = arrived
         self._open: Future[None] = Future()
+
+    def takes(self, key: str) -> bool:
+        return self.key in (ANY, key)
 
     def pass_by(self) -> None:
         self._arrived()
@@ -61,6 +68,7 @@ def held_at(point: str, barrier: Barrier) -> Iterator[None]:
     patches = {
         "P1": _gate_open,
         "P2": _committed,
+        "P2 sent by anyone": _about_to_be_sent,
         "P5": _going_on,
         "P8": _response_read,
         "P8 locked": _task_locked,
@@ -82,7 +90,7 @@ def _gate_open(barrier: Barrier) -> _Patch:
     let_pass = getattr(gate, name)
 
     def held(values: dict[str, Any]) -> Any:
-        if values["key"] != barrier.key:
+        if not barrier.takes(values["key"]):
             return let_pass(values)
         with transaction.atomic(using=database.alias()):
             row = let_pass(values)
@@ -96,18 +104,29 @@ def _committed(barrier: Barrier) -> _Patch:
     by_provider = asking.by_provider
 
     async def held(passed: Pass) -> Answer:
-        if passed.request.key == barrier.key:
+        if barrier.takes(passed.request.key):
             await barrier.apass_by()
         return await by_provider(passed)
 
     return asking, "by_provider", held
 
 
+def _about_to_be_sent(barrier: Barrier) -> _Patch:
+    send = Carry._send
+
+    async def held(self: Carry) -> Answer:
+        if barrier.takes(self.passed.request.key):
+            await barrier.apass_by()
+        return await send(self)
+
+    return Carry, "_send", held
+
+
 def _going_on(barrier: Barrier) -> _Patch:
     look_up = asking.look_up
 
     async def held(connector: str, submission: Submission, *, deadline: float) -> Answer | None:
-        if await in_domain(_key_of, submission.operation) == barrier.key:
+        if barrier.takes(await in_domain(_key_of, submission.operation)):
             await barrier.apass_by()
         return await look_up(connector, submission, deadline=deadline)
 
@@ -118,7 +137,7 @@ def _response_read(barrier: Barrier) -> _Patch:
     record = settle.record
 
     def held(operation_id: int, *args: Any, **kwargs: Any) -> Any:
-        if _key_of(operation_id) == barrier.key:
+        if barrier.takes(_key_of(operation_id)):
             barrier.pass_by()
         return record(operation_id, *args, **kwargs)
 
@@ -130,7 +149,7 @@ def _task_locked(barrier: Barrier) -> _Patch:
 
     def held(operation_id: int, *, with_task: bool) -> storing.Locked:
         locked = lock(operation_id, with_task=with_task)
-        if with_task and locked.operation.key == barrier.key:
+        if with_task and barrier.takes(locked.operation.key):
             barrier.pass_by()
         return locked
 
@@ -141,7 +160,7 @@ def _cancel_recorded(barrier: Barrier) -> _Patch:
     cancel = asking.cancel
 
     async def held(connector: str, submission: Submission, lease: Lease) -> CancelReply:
-        if await in_domain(_key_of, submission.operation) == barrier.key:
+        if barrier.takes(await in_domain(_key_of, submission.operation)):
             await barrier.apass_by()
         return await cancel(connector, submission, lease)
 
