@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from playwright.sync_api import Page, expect
@@ -9,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.axe import violations
 from tests.browser.conftest import Enter
 from tests.browser.stored import heard, stored
+from tests.browser.test_pages import start
 from tests.browser.test_panel import LISTEN, Wire
 from tests.demo_process import Demo
 
@@ -87,6 +89,34 @@ def test_everything_is_reached_by_keyboard_stop_first(enter: Enter, site: Demo) 
     assert reached == wanted
     within = [each for each in reached if each.startswith("agentstop-")]
     assert within[0] == f"agentstop-task-{task}-button"
+
+
+def test_all_of_it_works_by_forms_and_links_without_javascript(enter: Enter) -> None:
+    """Start, pause, resume, stop with a reason, read what was sent, the picture, type, begin again."""
+    ann = enter("ann", java_script_enabled=False)
+    address = start(ann, "By forms alone", "does the work, and its response is lost", pace="2")
+    ann.get_by_role("button", name="Pause").click()
+    expect(ann.locator(".agentstop-who")).to_contain_text("Paused")
+    ann.get_by_role("button", name="Resume").click()
+    expect(ann.locator(".agentstop-who")).to_contain_text("Running")
+    ann.get_by_label("Type for the agent").fill("be brief")
+    ann.get_by_role("button", name="Add").click()
+    expect(ann.locator(".agentstop-inputs")).to_contain_text("be brief")
+    ann.get_by_label("Reason (optional)").fill("enough")
+    ann.get_by_role("button", name="Stop", exact=True).click()
+    expect(ann.locator(".agentstop-who")).to_contain_text("enough")
+    ann.get_by_role("link", name="What was sent and heard").first.click()
+    expect(ann.get_by_role("heading", name="What was sent and heard")).to_be_visible()
+    ann.get_by_role("link", name="To the task").click()
+    expect(ann).to_have_url(re.compile(re.escape(address)))
+    ann.get_by_role("link", name="Timeline").click()
+    expect(ann.locator(".agentstop-timeline")).to_be_visible()
+    ann.get_by_text("The same as a table").click()
+    expect(ann.locator(".agentstop-facts table")).to_contain_text("Stopped by ann.")
+    ann.goto(address)
+    ann.get_by_role("button", name="New run").click()
+    expect(ann.locator(".agentstop-who")).to_contain_text("Running")
+    expect(ann.locator("[role=alert]:visible")).to_have_count(0)
 
 
 def test_less_motion_is_no_motion(enter: Enter, site: Demo) -> None:

@@ -77,6 +77,25 @@ def test_every_page_fits_at_four_hundred_percent_and_mirrored(enter: Enter, task
     complaints.clear()  # the browser's own words about the page that is not there
 
 
+def test_what_these_tests_look_for_would_be_found(enter: Enter, task: int) -> None:
+    """An English page, times of another zone, something wide, something small."""
+    ann = enter("ann", timezone_id="Asia/Kolkata", viewport=PHONE)
+    ann.context.clear_cookies(name="zone")
+    ann.goto(f"/tasks/{task}/")
+    shown = ann.locator("body").inner_text()
+    assert len([text for text in ENGLISH if text in shown]) > 5
+    assert len(ann.evaluate(TIMES)) > 5
+    assert misfits(ann) == []
+    ann.evaluate("document.querySelector('.agentstop-line').style.width = '400px'")
+    ann.evaluate("document.querySelector('.agentstop-why-not').insertAdjacentHTML('beforeend', '<button>x</button>')")
+    ann.locator(".agentstop-why-not button").evaluate(
+        "each => { each.style.minHeight = 0; each.style.height = '20px'; }"
+    )
+    found = misfits(ann)
+    assert any(each.startswith("ltr") for each in found) and any(each.startswith("rtl") for each in found)
+    assert any("too small" in each for each in found)
+
+
 def test_what_the_socket_brings_is_german_too(enter: Enter) -> None:
     ann = enter("ann", **READER)
     ann.get_by_label("Worüber soll der Bericht sein?").fill("Auf Deutsch")

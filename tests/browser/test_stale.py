@@ -47,3 +47,6 @@ def test_facts_of_one_word_of_any_length_stay_within_the_desk(enter: Enter, site
         expect(olga.locator("#content")).to_be_visible()
         wide = "[document.querySelector('#main').scrollWidth, document.documentElement.scrollWidth]"
         assert max(olga.evaluate(wide)) <= 1200, address
+    olga.goto(f"/admin/agentstop/operation/{operation}/change/")
+    olga.locator("td, td p").evaluate_all("each => each.forEach((one) => { one.style.overflowWrap = 'normal'; })")
+    assert max(olga.evaluate(wide)) > 1200, "this would not be found"
