@@ -14,30 +14,39 @@ from tests.demo_process import ROOT, Demo, demo
 from tests.everything import chromium
 
 IMAGES = ROOT / "docs" / "images"
+LIVE = "[data-agentstop][data-live=on]"
+FACTS = "What was sent and heard"
+PANEL = {"width": 1160, "height": 1240}
 WINDOW = {"width": 1160, "height": 760}
 
 
 def main() -> None:
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory() as folder, demo(Path(folder)) as site, sync_playwright() as playwright:
-        task = stored(site, "several")
+        story, brief = stored(site, "several"), stored(site, "brief")
         browser = playwright.chromium.launch(executable_path=chromium(), args=[*ARGUMENTS, *root])
         for scheme in ("light", "dark"):
-            draw(browser, site, task, scheme)
+            draw(browser, site, story, brief, scheme)
         browser.close()
 
 
-def draw(browser: Browser, site: Demo, task: int, scheme: str) -> None:
+def draw(browser: Browser, site: Demo, story: int, brief: int, scheme: str) -> None:
     context = browser.new_context(base_url=site.address, viewport=WINDOW, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
     page.goto("/login/")
     page.get_by_label("Username").fill("ann")
     page.get_by_label("Password").fill(site.people["ann"])
     page.get_by_role("button", name="Log in").click()
-    page.locator("[data-agentstop][data-live=on]").wait_for()
+    page.locator(LIVE).wait_for()
     page.screenshot(path=IMAGES / f"list-{scheme}.png")
-    page.goto(f"/tasks/{task}/timeline/")
+    page.goto(f"/tasks/{story}/timeline/")
     page.locator(".agentstop-sheet").screenshot(path=IMAGES / f"timeline-{scheme}.png")
+    page.goto(f"/tasks/{brief}/")
+    page.locator(LIVE).wait_for()
+    page.set_viewport_size(PANEL)
+    page.screenshot(path=IMAGES / f"panel-{scheme}.png")
+    page.locator(".agentstop-operation").filter(has_text="print.order").get_by_role("link", name=FACTS).click()
+    page.locator(".agentstop-sheet").screenshot(path=IMAGES / f"operation-{scheme}.png")
     context.close()
 
 

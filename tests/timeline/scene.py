@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agentstop import settle
-from agentstop.models import Attempt, Decision, Family, Operation, Receipt, Run, ServingLink, Task
+from agentstop.models import Attempt, Call, Decision, Family, Operation, Receipt, Run, ServingLink, Task
+from agentstop.models.facts import CallOutcome
 from agentstop.states import Claim, RunState, Source, TaskState, Verb
 
 LEASE = timedelta(seconds=15)
@@ -78,6 +79,11 @@ class Scene:
             seen_at=self.at(seconds), **columns,
         )  # fmt: skip
 
+    def called(self, operation: Operation, outcome: str, seconds: float) -> None:
+        """What the first run got for its request."""
+        taken = self.at(seconds) if outcome == CallOutcome.ACCEPTED else None
+        Call.objects.create(operation=operation, run=1, outcome=outcome, admitted_at=taken, at=self.at(seconds))
+
     def cancelled(self, operation: Operation, asked: float, sent: float, stop: Decision) -> Attempt:
         """Its cancel was asked for, and a request was sent."""
         self.decided(
@@ -130,9 +136,24 @@ def incident(owner: Any, start: datetime, title: str = "Quarterly report for the
     return story.folded()
 
 
+def brief(owner: Any, start: datetime) -> Task:
+    """The same with one operation of each kind that a stop can find."""
+    story = scene("Quarterly report for the board", owner, start)
+    story.begun(1, 0, by=owner)
+    made(story)
+    under_way = [confirmed(story), refusing(story), unknown(story)]
+    story.operation("invoice.send", "invoice:4711", 29.5)
+    pressed = {"pressed_at": story.at(30.998).isoformat(), "last_dispatch_at": story.at(30.997).isoformat()}
+    stop = story.stopped(31, owner, "These are last year's figures", detail=pressed)
+    for end in under_way:
+        end(stop)
+    return story.folded()
+
+
 def quick(story: Scene, action: str, key: str, passed: float, answered: float) -> None:
     attempt = story.passed(story.operation(action, key, passed), passed)
-    story.heard(attempt, "succeeded", answered, body='"done"')
+    story.heard(attempt, "succeeded", answered, body='"done"', size=6)
+    story.called(attempt.operation, "accepted", answered)
 
 
 def made(story: Scene) -> None:
@@ -141,12 +162,14 @@ def made(story: Scene) -> None:
     for second in (4, 6, 8):
         story.heard(attempt, "running", second, "read_back", ref="r-1")
     story.heard(attempt, "succeeded", 9.1, "read_back", ref="r-1", asked=9)
+    story.called(attempt.operation, "accepted", 9.1)
 
 
 def sent_twice(story: Scene) -> None:
     operation = story.operation("file.upload", "upload:q3.pdf", 10)
     story.heard(story.passed(operation, 10), "unsent", 12, "sender")
     story.heard(story.passed(operation, 14), "succeeded", 15.5)
+    story.called(operation, "accepted", 15.5)
 
 
 def failed(story: Scene) -> None:
@@ -163,6 +186,7 @@ def late(story: Scene) -> Any:
     def end(stop: Decision) -> None:
         story.heard(story.cancelled(operation, 31, 31.05, stop), "cancelled", 31.6, "ack")
         story.heard(operation, "succeeded", 36, "provider", ref="n-1")
+        story.called(operation, "ignored", 36)
 
     return end
 
