@@ -16,7 +16,6 @@ from tests.everything import chromium
 IMAGES = ROOT / "docs" / "images"
 LIVE = "[data-agentstop][data-live=on]"
 FACTS = "What was sent and heard"
-PANEL = {"width": 1160, "height": 1240}
 WINDOW = {"width": 1160, "height": 760}
 
 
@@ -43,7 +42,7 @@ def draw(browser: Browser, site: Demo, story: int, brief: int, scheme: str) -> N
     page.locator(".agentstop-sheet").screenshot(path=IMAGES / f"timeline-{scheme}.png")
     page.goto(f"/tasks/{brief}/")
     page.locator(LIVE).wait_for()
-    page.set_viewport_size(PANEL)
+    page.set_viewport_size({"width": 1160, "height": 1240})
     page.screenshot(path=IMAGES / f"panel-{scheme}.png")
     page.locator(".agentstop-operation").filter(has_text="print.order").get_by_role("link", name=FACTS).click()
     page.locator(".agentstop-sheet").screenshot(path=IMAGES / f"operation-{scheme}.png")

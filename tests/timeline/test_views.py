@@ -163,9 +163,9 @@ def test_times_are_in_the_readers_zone_and_language_to_the_millisecond(ann: User
     task = incident(ann, START)
     with timezone.override("Asia/Tokyo"), translation.override("de"):
         text = tag(task, ann)
-    assert "30 Nov 2026, 08:30:30.997 JST" in text
+    assert "30. Nov. 2026, 08:30:30.997 JST" in text
     assert "23:30" not in re.sub(r'datetime="[^"]*"', "", text)
-    assert "Stopped by ann" in text
+    assert "Gestoppt von ann" in text
     assert not re.search(r' (x|y|width|height|d)="[^"]*,', text), "a number was written with a comma"
 
 
