@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from agentstop import bodies, conf, connectors, database, settle
-from agentstop.exceptions import PassExpired
+from agentstop.exceptions import ConnectorNotConfigured, PassExpired
 from agentstop.facts import facts_of
 from agentstop.folds.folding import fold
 from agentstop.folds.references import open_ones
@@ -68,6 +68,15 @@ async def by_provider(passed: Pass) -> Answer:
 
     context = Context(before_write=passed.check, deadline=passed.left, heard=Hearing(kept))
     return await _provider(passed.request.connector).submit(submission_of(passed), context)
+
+
+def reaches(operation: Operation) -> bool:
+    """Whether this process can ask about a stored operation, or ask to have it given up."""
+    try:
+        provider = connectors.get(operation.connector)
+    except ConnectorNotConfigured:
+        return True  # that it cannot be asked is said where it is tried
+    return not provider.bound or provider.reaches(submission_of_row(operation))
 
 
 def _provider(connector: str) -> Provider:
@@ -211,12 +220,14 @@ def heard(
 def read_back(answer: Answer, asked_at: datetime, connector: str, action: str, ref: str = "") -> Heard:
     """The evidence in the answer to a look-up: absence proves something only where the look-up is authoritative.
 
-    Asked by `ref`, where the provider is asked so, the answer is about that job, however it names it.
+    What an intermediary says of the effect stays its word, also when it was asked. Asked by `ref`, where the provider
+    is asked so, the answer is about that job, however it names it.
     """
     capability = connectors.capability(connector, action)
     if ref and capability.look_up is LookUp.BY_REF:
         answer = replace(answer, ref=ref)
-    return heard(answer, asked_at, source=Source.READ_BACK, authoritative=capability.authoritative)
+    source = Source.INTERMEDIARY if answer.source is Source.INTERMEDIARY else Source.READ_BACK
+    return heard(answer, asked_at, source=source, authoritative=capability.authoritative)
 
 
 async def keep(

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
-from agentstop import asking, database, settle
+from agentstop import asking, connectors, database, reconcile, settle
 from agentstop.dispatched import Accepted, Dispatched
 from agentstop.exceptions import PassExpired, Refused
 from agentstop.heartbeat import kept_alive
@@ -21,7 +21,7 @@ from agentstop.models.facts import CallOutcome
 from agentstop.outcomes import Classify, Outcome, Verdict
 from agentstop.passes import Pass, ticks
 from agentstop.providers.base import Answer
-from agentstop.sending import in_domain, sender
+from agentstop.sending import draining, in_domain, sender
 from agentstop.settle import Admission, Settled
 from agentstop.states import FINAL_CLAIMS, FINAL_STATES, SIGNS_OF_LIFE, Claim, OperationState, Source
 from agentstop.stop_signal import StopSignal
@@ -31,6 +31,7 @@ Tool = Callable[[Dispatched], Any]
 
 POLL_FIRST = 0.2  # seconds between look-ups while a caller waits, growing to POLL_LAST
 POLL_LAST = 5.0
+FOLLOW_LAST = 1.0  # the same for what this process goes on with after the stop: short, since it holds up an exit
 FOLLOWED = timedelta(seconds=20)  # for how long the worker leaves an operation to the caller that waits for it
 CANNOT_BE_ASKED = (
     "The provider has accepted it and cannot be asked how it goes on. Its answer, when it is handed in, is kept as a "
@@ -75,11 +76,14 @@ class Carry:
     async def _send(self) -> Answer:
         sending = asyncio.ensure_future(self._work())
         forget = self._cancel_on_stop(sending)
+        forget_following = self._follow_up_on_stop()
         try:
             with kept_alive(self.passed):
                 answer = await asking.heard_of(sending, self.passed.left)
         finally:
             forget()
+        if answer.claim in FINAL_CLAIMS:
+            forget_following()
         if not sending.done():  # it does not even end when told to, and may be the only one who knows
             sending.add_done_callback(self._ended_late)
         return replace(answer, claim=Claim.ENDED) if self._gave_up_cleanly(sending, answer) else answer
@@ -101,6 +105,21 @@ class Carry:
             loop.call_soon_threadsafe(sending.cancel)
 
         return self.signal.on_set(cancel)
+
+    def _follow_up_on_stop(self) -> Callable[[], None]:
+        """Once the run is over, what no other process may reach is cancelled and looked up from here."""
+        if self.manner.send is not None or not connectors.get(self.passed.request.connector).bound:
+            return _nothing
+        return self.signal.on_set(self._begin_following_up)
+
+    def _begin_following_up(self) -> None:
+        sender().start(self._follow_up)
+
+    async def _follow_up(self) -> None:
+        wait = POLL_FIRST
+        while not draining() and await reconcile.turn(self.passed.operation):
+            await asyncio.sleep(wait)
+            wait = min(FOLLOW_LAST, wait * 1.5)
 
     def _gave_up_cleanly(self, sending: asyncio.Future[Answer], answer: Answer) -> bool:
         """A tool that declares a clean cancel, and ended for the stop, leaves no effect; of others nobody knows."""

@@ -32,6 +32,7 @@ from agentstop.states import FINAL_STATES, Claim, Source, Verb
 
 logger = logging.getLogger(__name__)
 
+ELSEWHERE = timedelta(seconds=30)  # until a row is looked at again that only the process which sent it can follow up
 OVERDUE = timedelta(seconds=60)  # rows that wait longer than this show that no worker runs
 
 
@@ -109,10 +110,42 @@ def _claim(limit: int, among: Sequence[int] | None) -> Sequence[Due]:
         settle.refold([operation for operation in operations if _is_stale(operation, now)], now)
         lease = now + timedelta(seconds=2 * conf.DEADLINE + conf.LEASE_MARGIN)
         wanted = [operation for operation in operations if wants_cancel(operation) or wants_look(operation)]
-        Operation.objects.using(database.alias()).filter(pk__in=[o.pk for o in wanted]).update(follow_up_at=lease)
+        here = [operation for operation in wanted if asking.reaches(operation)]
+        _due([operation for operation in wanted if operation not in here], now + ELSEWHERE)
+        _due(here, lease)
     for task_id in {operation.task_id for operation in operations}:
         wake.announce(task_id)
-    return [Due(operation, lease) for operation in wanted]
+    return [Due(operation, lease) for operation in here]
+
+
+def _due(operations: Sequence[Operation], at: datetime) -> None:
+    rows = Operation.objects.using(database.alias()).filter(pk__in=[operation.pk for operation in operations])
+    rows.update(follow_up_at=at)
+
+
+async def turn(operation_id: int) -> bool:
+    """One turn for an operation that perhaps no other process reaches; False once there is nothing to do for it here.
+
+    For the process that has sent it, which comes again as long as this says so.
+    """
+    due = await in_domain(_take, operation_id)
+    if due is not None and (wants_cancel(due.operation) or wants_look(due.operation)):
+        await _follow_up(due)
+    return due is not None
+
+
+@database.retried
+def _take(operation_id: int) -> Due | None:
+    with database.durable():
+        operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
+        now = database.now()
+        settle.refold([operation], now)
+        if not operation.is_open or not asking.reaches(operation):
+            return None
+        lease = now + timedelta(seconds=2 * conf.DEADLINE + conf.LEASE_MARGIN)
+        if wants_cancel(operation) or wants_look(operation):
+            _due([operation], lease)
+    return Due(operation, lease)
 
 
 def _is_stale(operation: Operation, now: datetime) -> bool:

@@ -160,6 +160,12 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
+def draining() -> bool:
+    """For a coroutine of a sender's loop: whether it should end soon, since its sender does."""
+    here = _of_loop.get(asyncio.get_running_loop())
+    return here is not None and not here.usable
+
+
 async def in_domain(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """One hop of a coroutine into the pool for database work: its own sender's, also while that one is draining."""
     here = _of_loop.get(asyncio.get_running_loop()) or sender()

@@ -207,7 +207,16 @@ class Provider:
 
     Methods are coroutines run on agentstop's own loop. They return what was heard and raise only `PassExpired`
     (from `context.before_write`); any other exception counts as a lost answer.
+
+    `bound`: some operations can be asked about, or given up, only over the connection of the process that has sent
+    them. `reaches` tells which; that process then follows them up itself, and others leave them alone.
     """
+
+    bound: bool = False
+
+    def reaches(self, submission: Submission) -> bool:
+        """Whether this process can ask about this operation now, or ask to have it given up."""
+        return True
 
     def capability(self, action: str) -> Capability:
         """What this action can do about its effects."""
