@@ -1,0 +1,133 @@
+"""Below the SDK's HTTP transport: the pass is tested as the first byte is about to leave, and errors are contained.
+
+One request that raises would end the SDK's whole connection, and with it the calls of every other task. So nothing
+raises here: what went wrong becomes the answer to the one request that it happened to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx2
+
+from agentstop.exceptions import PassExpired
+from agentstop.providers.mcp_answers import NOTHING_LEFT, OF_TRANSPORT
+from agentstop.providers.mcp_calls import Call, Calls
+
+WRITE_BEGINS = ".send_request_headers.started"  # of httpcore's trace, after `http11` or `http2`
+MOST_REDIRECTS = 5
+READ = {"text/event-stream", "application/json"}
+
+
+class ContainedTransport(httpx2.AsyncBaseTransport):
+    """Sends by another transport; a reply, or an error in its place, for every request."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, calls: Calls, *, cap: int) -> None:
+        self.inner, self.calls, self.cap = inner, calls, cap
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        asked = _asked(request)
+        call = self.calls.open(asked.get("id"))
+        request.extensions = {**request.extensions, "trace": _Write(call)}
+        try:
+            response = await self.inner.handle_async_request(request)
+        except PassExpired as error:
+            if call is not None:
+                self.calls.forget(call)  # whoever waits for it knows
+            return _instead(request, asked, str(error))
+        except Exception as error:
+            status = NOTHING_LEFT if call is not None and not call.begun else 0
+            return _instead(request, asked, _unanswered(request, error, status), status)
+        why = self._unusable(request, response, call) if "id" in asked else ""
+        if why:
+            await response.aclose()
+            return _instead(request, asked, why, response.status_code)
+        response.stream = _Contained(response.stream, self.cap)
+        return response
+
+    def _unusable(self, request: httpx2.Request, response: httpx2.Response, call: Call | None) -> str:
+        """Why the SDK must not be given this reply to a request; empty where it may."""
+        status = response.status_code
+        if response.is_redirect or 300 <= status < 400:
+            return "" if self._may_follow(request, response, call) else f"HTTP {status}: a redirect, not followed."
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if status >= 400:
+            return "" if kind == "application/json" else f"HTTP {status}"
+        return "" if kind in READ else f"HTTP {status} without an answer"
+
+    def _may_follow(self, request: httpx2.Request, response: httpx2.Response, call: Call | None) -> bool:
+        """The same request at another path of the same origin, a few times: the SDK does that, and tests the pass."""
+        if response.status_code not in (307, 308) or call is None or "location" not in response.headers:
+            return response.status_code in (307, 308) and call is None and self._same_origin(request, response)
+        call.redirects += 1
+        return call.redirects <= MOST_REDIRECTS and self._same_origin(request, response)
+
+    def _same_origin(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        try:
+            there = request.url.join(response.headers.get("location", ""))
+        except Exception:
+            return False
+        here = request.url
+        return (there.scheme, there.host, there.port) == (here.scheme, here.host, here.port) and not there.userinfo
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class _Write:
+    """Hears from the connection when the first byte is about to leave, and asks whether it may."""
+
+    def __init__(self, call: Call | None) -> None:
+        self.call = call
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        if self.call is not None and event.endswith(WRITE_BEGINS):
+            self.call.leave()
+
+
+class _Contained(httpx2.AsyncByteStream):
+    """A body that ends where it breaks off or grows too large, rather than raise."""
+
+    def __init__(self, inner: Any, cap: int) -> None:
+        self.inner, self.cap = inner, cap
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        try:
+            async for chunk in self.inner:
+                read += len(chunk)
+                if read > self.cap:
+                    return
+                yield chunk
+        except Exception:
+            return
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def _unanswered(request: httpx2.Request, error: Exception, status: int | str) -> str:
+    where = f"{request.url.host}:{request.url.port or request.url.scheme}"
+    # The error's own text may quote headers, so only its kind is told.
+    kind = f"no connection ({str(error)[:200]})" if isinstance(error, httpx2.ConnectError) else type(error).__name__
+    return f"{'Nothing was sent to' if status == NOTHING_LEFT else 'No usable answer from'} {where}: {kind}."
+
+
+def _asked(request: httpx2.Request) -> Mapping[str, Any]:
+    if request.method != "POST":
+        return {}
+    try:
+        told = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _instead(request: httpx2.Request, asked: Mapping[str, Any], why: str, status: int | str = 0) -> httpx2.Response:
+    """A JSON-RPC error that says what happened to this request; to what is no request, a plain 503."""
+    if "id" not in asked:
+        return httpx2.Response(503, request=request)
+    error = {"code": -32000, "message": why, "data": {OF_TRANSPORT: status}}
+    return httpx2.Response(200, json={"jsonrpc": "2.0", "id": asked["id"], "error": error}, request=request)
