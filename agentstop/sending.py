@@ -27,6 +27,7 @@ R = TypeVar("R")
 DOMAIN_THREADS = 8  # each holds a database connection while it works
 BLOCKING_THREADS = 32
 KEEP = 5.0  # seconds for which an idle domain thread keeps its connection
+CLOSE = 5.0  # seconds that a provider has to release what it holds when the process ends
 
 
 class Sender:
@@ -91,7 +92,7 @@ class Sender:
             await asyncio.wait(set(self._open), timeout=conf.DRAIN)
         for close in self._ended.values():
             try:
-                await asyncio.wait_for(close(), 1)
+                await asyncio.wait_for(close(), CLOSE)
             except Exception:
                 logger.warning("a provider did not close cleanly", exc_info=True)
         self.loop.stop()
