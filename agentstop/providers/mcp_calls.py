@@ -37,7 +37,6 @@ class Call:
     left_at: float | None = None  # when its sender stopped waiting
     told_to_give_up: bool = False
     sign_at: float | None = None  # of the last progress that was kept
-    redirects: int = 0
     request: asyncio.Task[Any] | None = field(default=None, repr=False)  # of the SDK, which waits as well
 
     @classmethod
@@ -48,7 +47,7 @@ class Call:
             submission.idempotency_key,
             submission.attempt,
             context.before_write,
-            context.hear,
+            context.heard,
             asyncio.get_running_loop().create_future(),
         )
 

@@ -17,7 +17,6 @@ from agentstop.providers.mcp_answers import NOTHING_LEFT, OF_TRANSPORT
 from agentstop.providers.mcp_calls import Call, Calls
 
 WRITE_BEGINS = ".send_request_headers.started"  # of httpcore's trace, after `http11` or `http2`
-MOST_REDIRECTS = 5
 READ = {"text/event-stream", "application/json"}
 
 
@@ -40,37 +39,22 @@ class ContainedTransport(httpx2.AsyncBaseTransport):
         except Exception as error:
             status = NOTHING_LEFT if call is not None and not call.begun else 0
             return _instead(request, asked, _unanswered(request, error, status), status)
-        why = self._unusable(request, response, call) if "id" in asked else ""
+        why = self._unusable(response) if "id" in asked else ""
         if why:
             await response.aclose()
             return _instead(request, asked, why, response.status_code)
         response.stream = _Contained(response.stream, self.cap)
         return response
 
-    def _unusable(self, request: httpx2.Request, response: httpx2.Response, call: Call | None) -> str:
+    def _unusable(self, response: httpx2.Response) -> str:
         """Why the SDK must not be given this reply to a request; empty where it may."""
         status = response.status_code
-        if response.is_redirect or 300 <= status < 400:
-            return "" if self._may_follow(request, response, call) else f"HTTP {status}: a redirect, not followed."
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if 300 <= status < 400:
+            return f"HTTP {status}: a redirect, which is not followed. Configure the address that it leads to."
         if status >= 400:
             return "" if kind == "application/json" else f"HTTP {status}"
         return "" if kind in READ else f"HTTP {status} without an answer"
-
-    def _may_follow(self, request: httpx2.Request, response: httpx2.Response, call: Call | None) -> bool:
-        """The same request at another path of the same origin, a few times: the SDK does that, and tests the pass."""
-        if response.status_code not in (307, 308) or call is None or "location" not in response.headers:
-            return response.status_code in (307, 308) and call is None and self._same_origin(request, response)
-        call.redirects += 1
-        return call.redirects <= MOST_REDIRECTS and self._same_origin(request, response)
-
-    def _same_origin(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        try:
-            there = request.url.join(response.headers.get("location", ""))
-        except Exception:
-            return False
-        here = request.url
-        return (there.scheme, there.host, there.port) == (here.scheme, here.host, here.port) and not there.userinfo
 
     async def aclose(self) -> None:
         await self.inner.aclose()

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
-from agentstop import connectors
+from agentstop import connectors, sending
 from tests.conftest import InThread
 from tests.counted import eventually
 
 pytest.importorskip("mcp", reason="needs the official MCP SDK: pip install 'agentstop[mcp]'")
 
-from agentstop.providers.mcp import HANDSHAKE, STATELESS, McpProvider, McpTool
+from agentstop.providers.mcp import McpProvider, McpTool
+from agentstop.providers.mcp_tool import HANDSHAKE, STATELESS
 
 ROOT = Path(__file__).parent.parent.parent
 COMBINATIONS = [(transport, revision) for transport in ("stdio", "http") for revision in (HANDSHAKE, STATELESS)]
@@ -64,7 +65,6 @@ class Referee:
         """The connector `mcp`, with these options besides."""
         entry = {"PROVIDER": "agentstop.providers.mcp.McpProvider", "OPTIONS": {**self.way, **options}}
         settings.AGENTSTOP_CONNECTORS = {"mcp": entry}
-        settings.AGENTSTOP_DRAIN = 0.2  # what is never answered must not hold up the end of a test
         provider = connectors.get("mcp")
         assert isinstance(provider, McpProvider)
         return provider
@@ -105,7 +105,6 @@ def raw(settings: Settings, tmp_path: Path, ended: None) -> Referee:
         },
     }
     settings.AGENTSTOP_CONNECTORS = {"mcp": entry}
-    settings.AGENTSTOP_DRAIN = 0.2
     return referee
 
 
@@ -116,8 +115,9 @@ def name() -> str:
 
 
 @pytest.fixture(autouse=True)
-def released(request: pytest.FixtureRequest, in_thread: InThread) -> Iterator[None]:
+def released(request: pytest.FixtureRequest, in_thread: InThread, settings: Settings) -> Iterator[None]:
     """Whatever fails, tools go on before the threads that wait for them are joined."""
+    settings.AGENTSTOP_DRAIN = 0.2  # what is never answered must not hold up the end of a test
     asked = request.fixturenames
     servers = [request.getfixturevalue(kind) for kind in ("raw", "referee") if kind in asked]
     names = [request.getfixturevalue("name")] if "name" in asked else []
@@ -125,3 +125,4 @@ def released(request: pytest.FixtureRequest, in_thread: InThread) -> Iterator[No
     for server in servers:
         for each in names:
             server.go(each)
+    sending.close()  # with this test's settings

@@ -7,9 +7,10 @@ from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
 from agentstop.models import ContextEntry
-from agentstop.providers.mcp import HANDSHAKE, McpTool
+from agentstop.providers.mcp import McpTool
+from agentstop.providers.mcp_tool import HANDSHAKE
 from agentstop.runs import Run, begin
-from agentstop.states import Cancellation, OperationState
+from agentstop.states import Cancellation, Verb
 from agentstop.stop import stop
 from agentstop.words.sentences import Label
 from tests.conftest import HANG_GUARD, InThread
@@ -19,7 +20,7 @@ from tests.observed import claims, of_key
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
-NEVER, ASK = {"cancel": "never"}, {"cancel": "ask"}
+NEVER, ASK = McpTool(cancel="never"), McpTool(cancel="ask")
 NOTIFIED = [each for each in COMBINATIONS if each != ("http", "2026-07-28")]
 by_message = pytest.mark.parametrize("referee", NOTIFIED, ids=[f"{a}-{b}" for a, b in NOTIFIED], indirect=True)
 by_closing = pytest.mark.parametrize("referee", [("http", "2026-07-28")], ids=["http-2026-07-28"], indirect=True)
@@ -34,16 +35,12 @@ def cancellation(run: Run) -> Cancellation:
     return of_key(run.task_id, "k").cancellation
 
 
-def state(run: Run) -> OperationState:
-    return of_key(run.task_id, "k").state
-
-
 @pytest.mark.parametrize("tool", ["sync_note", "shielded_note"])
 def test_a_late_answer_is_kept_and_stays_out_of_the_context(
     tool: str, referee: Referee, name: str, settings: Settings, in_thread: InThread, ann: User
 ) -> None:
     """R15, R26: the effect happened after the stop; its answer is the only proof, and is no result of the run."""
-    referee.connect(settings, tools={tool: McpTool(**NEVER)})
+    referee.connect(settings, tools={tool: NEVER})
     run = begin("a task", owner=ann)
     caller = in_thread(run.call, tool, {"name": name}, connector="mcp", key="k")
     referee.wait_for("began", name)
@@ -62,7 +59,7 @@ def test_a_cancel_is_a_message_and_silence_proves_nothing(
     referee: Referee, name: str, settings: Settings, in_thread: InThread, ann: User
 ) -> None:
     """R13, R14: the tool gave up, and nobody says so: it is not called cancelled."""
-    referee.connect(settings, tools={"async_note": McpTool(**ASK)})
+    referee.connect(settings, tools={"async_note": ASK})
     run = begin("a task", owner=ann)
     caller = in_thread(run.call, "async_note", {"name": name}, connector="mcp", key="k", deadline=HANG_GUARD)
     referee.wait_for("began", name)
@@ -79,7 +76,7 @@ def test_a_server_that_says_cancelled_while_the_tool_writes_is_not_believed(
     referee: Referee, name: str, settings: Settings, in_thread: InThread, ann: User
 ) -> None:
     """R14: -32800 is the word of the protocol's machinery, and the note is there."""
-    referee.connect(settings, tools={"sync_note": McpTool(**ASK)})
+    referee.connect(settings, tools={"sync_note": ASK})
     run = begin("a task", owner=ann)
     caller = in_thread(run.call, "sync_note", {"name": name}, connector="mcp", key="k")
     referee.wait_for("began", name)
@@ -93,12 +90,12 @@ def test_a_server_that_says_cancelled_while_the_tool_writes_is_not_believed(
 
 
 @by_closing
-@pytest.mark.parametrize("tool, policy", [("async_note", ASK), ("read", {})])
+@pytest.mark.parametrize("tool, policy", [("async_note", ASK), ("read", McpTool())])
 def test_closing_the_stream_gives_up_the_answer_and_says_so(
-    tool: str, policy: dict[str, str], referee: Referee, name: str, settings: Settings, in_thread: InThread, ann: User
+    tool: str, policy: McpTool, referee: Referee, name: str, settings: Settings, in_thread: InThread, ann: User
 ) -> None:
     """A setting decides, or the hint that the tool only reads."""
-    referee.connect(settings, tools={tool: McpTool(**policy), "quick": McpTool()})
+    referee.connect(settings, tools={tool: policy, "quick": McpTool()})
     run = begin("a task", owner=ann)
     assert in_thread(run.call, "quick", {"name": name}, connector="mcp", key="first").result(HANG_GUARD).accepted
     caller = in_thread(run.call, tool, {"name": name}, connector="mcp", key="k")
@@ -108,7 +105,7 @@ def test_closing_the_stream_gives_up_the_answer_and_says_so(
     referee.wait_for("gave-up", name)
     eventually(lambda: label(run), Label.UNKNOWN)
     assert cancellation(run) is Cancellation.SENT
-    receipt = of_key(run.task_id, "k").operation.receipts.get(claim="lost", attempt__verb="submit")
+    receipt = of_key(run.task_id, "k").operation.receipts.get(claim="lost", attempt__verb=Verb.SUBMIT)
     assert "stream was closed" in receipt.body
 
 
