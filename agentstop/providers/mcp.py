@@ -146,7 +146,6 @@ class McpProvider(Provider):
             return CancelReply(Claim.REFUSED if turned_down else Claim.LOST, body=error_answer(said).body)
         if "status" not in told:
             return CancelReply(Claim.CANCELLED, body=str(dict(told)))
-        _remember(link, ref, told)
         answer = task_answer(tool, told, source=Source.PROVIDER)
         about_effect = answer if answer.claim is Claim.CANCELLED else None
         return CancelReply(Claim.CANCELLED, body=answer.body, answer=about_effect)
@@ -166,7 +165,7 @@ class McpProvider(Provider):
         except MCPError as error:
             if error.error.code != GONE:
                 return None
-            link.calls.tasks.discard(ref)
+            link.calls.tasks.pop(ref, None)
             return Answer(Claim.NOT_FOUND, Source.READ_BACK, ref=ref, body=error.error.message)
         _remember(link, ref, told)
         return None if answer.claim is Claim.LOST else answer
@@ -244,9 +243,13 @@ def _arguments(tool: McpTool, submission: Submission) -> dict[str, Any]:
 
 
 def _remember(link: Link, ref: str, told: Mapping[str, Any]) -> None:
-    """A task that is over stays as it is: nobody has to come back for it."""
-    if is_over(told):
-        link.calls.tasks.discard(ref)
+    """A task that is over stays as it is, and need not be asked about again; once more, since an older "working" may
+    still be on its way to be stored.
+    """
+    if is_over(told) and ref in link.calls.tasks:
+        link.calls.tasks[ref] += 1
+        if link.calls.tasks[ref] > 1:
+            del link.calls.tasks[ref]
 
 
 def _with_ref(answer: Answer, ref: str) -> Answer:

@@ -99,7 +99,7 @@ class Calls:
         self._coming: dict[tuple[str, int], Call] = {}  # by key and attempt, until the wire id is known
         self._open: OrderedDict[WireId, Call] = OrderedDict()
         self._answered: OrderedDict[WireId, Call] = OrderedDict()
-        self.tasks: set[str] = set()  # begun here and not known to be over, by the server's id
+        self.tasks: dict[str, int] = {}  # begun here, by the server's id: how often each was heard to be over
 
     def expect(self, call: Call) -> None:
         self._coming[(call.key, call.attempt)] = call

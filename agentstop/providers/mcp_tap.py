@@ -69,7 +69,7 @@ class Tap:
         if isinstance(message, JSONRPCResponse):
             answer = result_answer(call.tool, message.result)
             if answer.claim is Claim.ACCEPTED and answer.ref:
-                self.calls.tasks.add(answer.ref)
+                self.calls.tasks[answer.ref] = 0
             call.settle(answer)
         else:
             call.settle(error_answer(message.error.model_dump(mode="json")))
