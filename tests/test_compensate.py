@@ -47,6 +47,19 @@ def test_what_was_done_is_undone_after_a_stop_and_keeps_its_own_truth(sandbox: S
     assert list(differences()) == []
 
 
+def test_a_stop_undoes_nothing_by_itself(sandbox: SandboxClient, ann: User) -> None:
+    """R24. Neither the press nor the follow-up work after it, nor a new run that supersedes it."""
+    run = begin("Upload", owner=ann)
+    operation = made(run)
+    stop(run.task_id, by=ann)
+    Operation.objects.update(follow_up_at=timezone.now() - timedelta(seconds=1))
+    reconcile.work()
+    begin(operation.task, by=ann)
+    assert not Operation.objects.filter(compensates__isnull=False).exists()
+    assert not Decision.objects.filter(verb="compensate").exists()
+    assert sandbox.standing(task=f"task {run.task_id}") == 1
+
+
 def test_the_first_operation_is_still_done_when_the_provider_has_forgotten_it(
     sandbox: SandboxClient, ann: User
 ) -> None:
