@@ -13,6 +13,7 @@ from agentstop.passes import Pass
 from agentstop.states import Claim
 
 EXTENSION = "agentstop"  # of a request: its flight, which redirects and replays of a login take along
+ORIGIN = "agentstop_origin"  # of a write within an operation: where it went first
 MOST = 1000  # flights that wait for their client to try again
 Origin = tuple[str, str, int | None]
 # What another host may be told. The headers of a client may hold logins under any name.

@@ -20,7 +20,7 @@ from agentstop.exceptions import (
     Superseded,
 )
 from agentstop.integrations.http.answering import Seen, library_of, replayed, response
-from agentstop.integrations.http.flight import EXTENSION, Flight, Flights, bare, where
+from agentstop.integrations.http.flight import EXTENSION, ORIGIN, Flight, Flights, bare, where
 from agentstop.integrations.http.naming import READS, asked
 from agentstop.integrations.http.scope import Scope, current
 from agentstop.integrations.http.sending import Header, Sending, Trace, Users
@@ -53,7 +53,8 @@ class Gating:
         if http.method.upper() not in READS:
             return False
         flight = http.extensions.get(EXTENSION)
-        if flight is not None and where(http) != flight.origin:
+        origin = flight.origin if flight is not None else http.extensions.get(ORIGIN, where(http))
+        if where(http) != origin:
             bare(http)
         return True
 
@@ -97,7 +98,10 @@ class Gating:
         if op is None:
             raise AssertionError("asked only within an operation")
         capability = op.capability
-        self.header.put(http, op.idempotency_key, capability.submit)
+        if where(http) == http.extensions.setdefault(ORIGIN, where(http)):
+            self.header.put(http, op.idempotency_key, capability.submit)
+        else:
+            bare(http)
         if scope.lost == (http.method, str(http.url)) and not capability.resendable:
             error = OutcomeUnknown(
                 f"Operation {op.id} may have had its effect: its answer was lost, and sending again is not known to be "

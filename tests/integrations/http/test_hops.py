@@ -80,6 +80,21 @@ def test_a_redirect_that_makes_a_read_of_it_tells_another_host_no_secret(
     assert of_key(run.task_id, "k").state == "unknown"  # where it leads proves nothing about the write
 
 
+@pytest.mark.parametrize("status", [303, 307])
+def test_within_an_operation_another_host_gets_neither_key_nor_login(
+    run: Run, server: Server, http: httpx.Client, status: int
+) -> None:
+    with serving() as other:
+        server.script = [Reply(status, headers={"location": f"{other.address}/charges"})]
+        with run.dispatch("charge", {}, key="k", connector="keyed") as op, through(op):
+            assert http.post("/charges", json={"amount": 7}).status_code == 200
+            op.succeeded()
+        [arrived] = other.arrived
+    assert server.writes[0].key == op.idempotency_key
+    assert "s3cret" not in repr(arrived)
+    assert arrived.key == ""
+
+
 def test_a_redirect_loop_ends(run: Run, server: Server, http: httpx.Client) -> None:
     server.script = [Reply(307, headers={"location": "/charges"})]
     http.max_redirects = 5
