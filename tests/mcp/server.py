@@ -97,6 +97,21 @@ async def read(name: str) -> str:
 
 
 @server.tool()
+def slow_sync(seconds: float) -> str:
+    """For the probe, which has no barriers: takes its time, and cannot be interrupted."""
+    time.sleep(seconds)
+    note("did", "slow")
+    return "noted"
+
+
+@server.tool()
+async def slow_async(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    note("did", "slow")
+    return "noted"
+
+
+@server.tool()
 async def quick(name: str) -> str:
     note("did", name)
     return f"noted {name}"

@@ -1,0 +1,266 @@
+"""The questions that are put to an MCP server, in the order in which they build on each other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+from mcp import MCPError
+from mcp_types import CancelledNotification, CancelledNotificationParams
+
+from agentstop.probe.findings import Report, Verdict
+from agentstop.probe.trial import Subject, Watched, begin, is_proof
+from agentstop.providers.mcp_link import Link
+from agentstop.states import Claim
+
+BURST = 5
+CALLS = 4 + BURST  # of the tool, at most, without the one as a task
+YES, NO, TOLD, UNDETERMINED = Verdict.YES, Verdict.NO, Verdict.TOLD, Verdict.UNDETERMINED
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The undisturbed call: how many seconds it took, and whether the referee saw its effect."""
+
+    took: float
+    seen: bool
+
+
+async def probe(subject: Subject, name: str) -> Report:
+    """Put all questions; raises only where the server cannot be connected to."""
+    report = Report(name, subject.tool)
+    link = await subject.open()
+    try:
+        _say_who(report, subject, link)
+        control = await _control(report, subject, link)
+        if control is None:
+            report.add("Is a cancel noticed?", UNDETERMINED, "Without a call that succeeds nothing can be told apart.")
+        else:
+            took = control.took
+            # A referee that is blind to the effect of an undisturbed call proves nothing by seeing none.
+            subject = subject if control.seen else replace(subject, effects="")
+            noticed = await _cancelled(report, subject, link, took)
+            await _others(report, subject, link, took)
+            await _strange_ids(report, link)
+            await _other_session(report, subject, link, took)
+            await _disconnected(report, subject, took)
+            report.record = _record(subject, link, noticed)
+    finally:
+        await link.close()
+    await _as_task(report, subject)
+    report.record = report.record or "# nothing is claimed"
+    return report
+
+
+def _say_who(report: Report, subject: Subject, link: Link) -> None:
+    how = "stdio" if link.is_stdio else "streamable HTTP"
+    means = "notifications/cancelled" if link.notified else "closing the response stream"
+    report.add("What is spoken?", TOLD, f"revision {link.revision} over {how}; a call is given up by {means}")
+    hints = link.hints.get(subject.tool)
+    report.add("What does the server say of the tool?", TOLD, f"{hints}" if hints else "it does not list it")
+
+
+async def _control(report: Report, subject: Subject, link: Link) -> Control | None:
+    """A call that nobody disturbs: how long it takes, and whether the referee sees its effect."""
+    before = subject.seen()
+    watched = begin(subject, link)
+    answer = await watched.answered(subject.longest)
+    took = time.monotonic() - watched.began
+    if not is_proof(answer):
+        said = f"{answer.claim}: {answer.body[:200]}" if answer is not None else f"no answer in {subject.longest:g} s"
+        report.add("Does an undisturbed call succeed?", UNDETERMINED, said)
+        return None
+    saw = before is not None and subject.seen() != before
+    seen = "" if before is None else f"; the referee {'saw' if saw else 'did not see'} its effect"
+    signs = len(watched.heard)
+    report.add("Does an undisturbed call succeed?", YES, f"after {took:.2f} s, with {signs} signs of life{seen}")
+    if took < 0.2:
+        report.add("Is a cancel noticed?", UNDETERMINED, "The call ends too soon: pass slower arguments.")
+        return None
+    return Control(took, saw)
+
+
+async def _cancelled(report: Report, subject: Subject, link: Link, took: float) -> bool | None:
+    """Cancel in the middle; True where the tool is known to have given up, False where it is known to have gone on."""
+    before = subject.seen()
+    watched = begin(subject, link)
+    alive = await watched.alive(took / 3)
+    if watched.call.answer.done():
+        report.add("Is a cancel noticed?", UNDETERMINED, "The call had ended before it could be cancelled.")
+        return None
+    begun_effect = before is not None and subject.seen() != before
+    await link.give_up(watched.call, lambda: None)
+    asked = time.monotonic()
+    await _listen(watched, 2 * took + 2.0, link)
+    waited = time.monotonic() - asked
+    answer = await watched.answered(0) if link.notified else None
+    late = [heard for heard in watched.after(asked) if heard.claim is Claim.RUNNING]
+    after = subject.seen()
+    made = None if before is None or after is None else after != before
+    _tell_answer(report, link, answer, waited)
+    report.add(
+        "Does progress come after the cancel?",
+        YES if late else UNDETERMINED,
+        (f"{len(late)} kept signs of life" if late else f"none was heard for {waited:.1f} s, which proves nothing"),
+    )
+    if begun_effect:
+        report.add("Does the effect still happen?", UNDETERMINED, "It had happened before the cancel was sent.")
+        return False if late or is_proof(answer) else None
+    noticed = _noticed(answer, late=bool(late), made=made)
+    _tell_noticed(report, noticed, made, alive=alive, waited=waited)
+    return noticed
+
+
+def _noticed(answer: object, *, late: bool, made: bool | None) -> bool | None:
+    went_on = late or is_proof(answer) or made is True  # type: ignore[arg-type]
+    return False if went_on else True if made is False else None
+
+
+async def _listen(watched: Watched, seconds: float, link: Link) -> None:
+    """Until it is answered, or so long: a stream that was closed has nothing more to say, and the effect may come."""
+    if link.notified:
+        await watched.answered(seconds)
+    else:
+        await asyncio.sleep(seconds)
+
+
+def _tell_answer(report: Report, link: Link, answer: object, waited: float) -> None:
+    question = "Is an answer sent after the cancel?"
+    claim, body = getattr(answer, "claim", None), str(getattr(answer, "body", ""))[:150]
+    if not link.notified:
+        report.add(question, UNDETERMINED, "Its stream was closed, so that none could be heard.")
+    elif claim is None:
+        report.add(question, NO, f"none was heard for {waited:.1f} s")
+    else:
+        report.add(question, YES, f"{claim}: {body}")
+
+
+def _tell_noticed(report: Report, noticed: bool | None, made: bool | None, *, alive: bool, waited: float) -> None:
+    effect = {None: UNDETERMINED, True: YES, False: NO}[made]
+    why = {
+        None: "Nobody but the server knows: pass --effects with a command whose output each effect changes.",
+        True: "The referee saw it after the cancel.",
+        False: f"The referee saw none for {waited:.1f} s, and had seen that of the undisturbed call.",
+    }[made]
+    report.add("Does the effect still happen?", effect, why)
+    started = "it had begun (progress)" if alive else "that it had begun is not known"
+    told = {True: "no effect followed", False: "it went on", None: "silence, which proves nothing"}[noticed]
+    verdict = {True: YES, False: NO, None: UNDETERMINED}[noticed]
+    report.add("Is a cancel noticed?", verdict, f"{told}; {started}")
+
+
+async def _others(report: Report, subject: Subject, link: Link, took: float) -> None:
+    """A burst of calls, all but one given up at once: the one must still be answered."""
+    burst = [begin(subject, link) for _ in range(BURST)]
+    await burst[0].alive(took / 3)
+    for watched in burst[1:]:
+        if watched.call.begun and not watched.call.answer.done():
+            await link.give_up(watched.call, lambda: None)
+    answer = await burst[0].answered(subject.longest)
+    question = "Do other calls on the connection survive, under a burst of cancels?"
+    if is_proof(answer):
+        report.add(question, YES, f"{BURST - 1} of {BURST} were given up, the other was answered")
+    elif answer is None:
+        report.add(question, UNDETERMINED, f"the other had no answer in {subject.longest:g} s")
+    else:
+        report.add(question, NO, f"the other ended as {answer.claim}: {answer.body[:150]}", wrong=True)
+
+
+async def _strange_ids(report: Report, link: Link) -> None:
+    question = "Are cancels of unknown and of finished ids harmless?"
+    if not link.notified:
+        report.add(question, UNDETERMINED, "There is no such message in this revision over HTTP.")
+        return
+    for wire_id in ("no-such-request", 1):
+        await _notify(link, wire_id)
+    try:
+        async with asyncio.timeout(10):
+            await link.client.session.list_tools()  # type: ignore[union-attr]
+        report.add(question, YES, "the server lists its tools afterwards")
+    except Exception as error:
+        report.add(question, NO, f"afterwards it does not list its tools: {type(error).__name__}", wrong=True)
+
+
+async def _notify(link: Link, wire_id: int | str) -> None:
+    params = CancelledNotificationParams(request_id=wire_id)
+    await link.client.session.send_notification(CancelledNotification(params=params))  # type: ignore[union-attr]
+
+
+async def _other_session(report: Report, subject: Subject, link: Link, took: float) -> None:
+    question = "Can another session cancel a call?"
+    if link.is_stdio or not link.notified:
+        report.add(question, UNDETERMINED, "There is no such way over this transport in this revision.")
+        return
+    other = await subject.open()
+    try:
+        watched = begin(subject, link)
+        await watched.alive(took / 3)
+        if watched.call.wire_id is not None:
+            await _notify(other, watched.call.wire_id)
+        answer = await watched.answered(took * 2 + 5)
+    finally:
+        await other.close()
+    if is_proof(answer):
+        report.add(question, NO, "the call was answered all the same")
+    else:
+        report.add(question, UNDETERMINED, f"the call had no result: {answer.body[:100] if answer else 'silence'}")
+
+
+async def _disconnected(report: Report, subject: Subject, took: float) -> None:
+    question = "Does the effect happen after a disconnect?"
+    before = subject.seen()
+    if before is None:
+        report.add(question, UNDETERMINED, "Nobody but the server knows: pass --effects.")
+        return
+    link = await subject.open()
+    watched = begin(subject, link)
+    await watched.alive(took / 3)
+    early = subject.seen() != before
+    await link.close()
+    await asyncio.sleep(2 * took + 1.0)
+    if early:
+        report.add(question, UNDETERMINED, "It had happened before the connection was closed.")
+    elif subject.seen() != before:
+        report.add(question, YES, "The referee saw it after the connection was closed.")
+    else:
+        report.add(question, NO, f"The referee saw none for {2 * took + 1.0:.1f} s.")
+
+
+async def _as_task(report: Report, subject: Subject) -> None:
+    """As a task, where the server makes one of it: what the acknowledgement is worth."""
+    link = await Subject.open(subject)
+    try:
+        watched = begin(subject, link, task=True)
+        ticket = await watched.answered(10)
+        if ticket is None or ticket.claim is not Claim.ACCEPTED:
+            report.add("Can it be called as a task?", UNDETERMINED, "The server made no task of it.")
+            return
+        report.add("Can it be called as a task?", YES, ticket.body[:200])
+        found = await link.about_task("tasks/get", ticket.ref)
+        report.add("Can the task be looked up?", YES, f"status {found.get('status')}")
+        before = subject.seen()
+        reply = await link.about_task("tasks/cancel", ticket.ref)
+        final = await link.about_task("tasks/get", ticket.ref)
+        await asyncio.sleep(min(10.0, subject.longest))
+        made = None if before is None else subject.seen() != before
+        effect = {
+            None: "whether it had its effect is not known",
+            True: "IT HAD ITS EFFECT",
+            False: "no effect was seen",
+        }
+        report.add(
+            "What is an acknowledged cancel worth?",
+            TOLD,
+            (f"tasks/cancel said {reply.get('status', 'nothing')}, then it was {final.get('status')}; {effect[made]}"),
+        )
+    except MCPError as error:
+        report.add("Can the task be cancelled?", UNDETERMINED, f"{error.error.code} {error.error.message}")
+    finally:
+        await link.close()
+
+
+def _record(subject: Subject, link: Link, noticed: bool | None) -> str:
+    """Claims nothing that was not seen: a cancel that is not known to be noticed is not worth an answer."""
+    policy = "ask" if noticed else "never"
+    return f'"revision": "{link.revision}",\n"tools": {{"{subject.tool}": McpTool(cancel="{policy}")}},'

@@ -1,0 +1,85 @@
+"""The probe against real servers: what it finds is so, and what cannot be told it does not find (R42)."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from agentstop.probe.__main__ import FOUND, UNABLE, main
+from agentstop.probe.findings import Report, Verdict
+from tests.providers.calls import closed_port
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def probed(
+    tool: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str, seconds: float = 0.6
+) -> dict[str, str]:
+    """The verdicts by question."""
+    monkeypatch.chdir(ROOT)
+    (folder / "ledger").touch()
+    server = shlex.join([sys.executable, "-m", "tests.mcp.server", "stdio", str(folder)])
+    arguments = json.dumps({"seconds": seconds})
+    files = ["--json", str(folder / "report.json"), "--junit", str(folder / "report.xml")]
+    status = main(["mcp", server, "--tool", tool, "--arguments", arguments, *files, *more])
+    assert status == FOUND
+    told = json.loads((folder / "report.json").read_text())
+    assert ElementTree.parse(folder / "report.xml").getroot().get("tests") == str(len(told["findings"]))  # noqa: S314  our own
+    return {finding["question"]: finding["verdict"] for finding in told["findings"]} | {"record": told["record"]}
+
+
+@pytest.mark.parametrize(
+    "tool, noticed, effect, revision",
+    [("slow_sync", "no", "yes", "2025-11-25"), ("slow_async", "yes", "no", "2026-07-28")],
+)
+def test_whether_a_cancel_is_noticed_is_told_by_the_effect(
+    tool: str, noticed: str, effect: str, revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects = f"wc -c {shlex.quote(str(tmp_path / 'ledger'))}"
+    found = probed(tool, tmp_path, monkeypatch, "--effects", effects, "--revision", revision)
+    assert found["Is a cancel noticed?"] == noticed
+    assert found["Does the effect still happen?"] == effect
+    assert found["Do other calls on the connection survive, under a burst of cancels?"] == "yes"
+    assert ('cancel="ask"' in found["record"]) == (noticed == "yes")
+
+
+@pytest.mark.parametrize("more", [(), ("--effects", "echo always the same")])
+def test_without_a_referee_that_sees_silence_is_not_determined(
+    more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = probed("slow_async", tmp_path, monkeypatch, *more)
+    for question in ("Is a cancel noticed?", "Does the effect still happen?", "Does progress come after the cancel?"):
+        assert found[question] == "not determined"
+    assert 'cancel="never"' in found["record"]
+
+
+def test_a_call_that_ends_too_soon_is_not_counted_as_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = probed("slow_async", tmp_path, monkeypatch, seconds=0.0)
+    assert found["Is a cancel noticed?"] == "not determined"
+    assert found["record"] == "# nothing is claimed"
+
+
+def test_it_picks_no_tool_and_says_what_it_cannot_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["mcp", "http://127.0.0.1:9/mcp", "--arguments", "{}"])
+    assert "--tool" in capsys.readouterr().err
+    assert main(["mcp", "http://127.0.0.1:9/mcp", "--tool", "x", "--arguments", "[1]"]) == UNABLE
+    assert "JSON object" in capsys.readouterr().err
+    nobody = f"{closed_port()}/mcp"
+    assert main(["mcp", nobody, "--tool", "x", "--arguments", "{}", "--revision", "2025-11-25"]) == UNABLE
+    assert "could not be probed" in capsys.readouterr().err
+
+
+def test_what_harms_others_is_a_failure_and_what_is_not_known_is_no_success() -> None:
+    report = Report("a server", "a <tool>")
+    report.add("Good?", Verdict.YES, "seen")
+    report.add("Known?", Verdict.UNDETERMINED, "silence & more")
+    report.add("Others?", Verdict.NO, "ended\x01 too", wrong=True)
+    suite = ElementTree.fromstring(report.as_junit())  # noqa: S314  our own
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    assert report.wrong and report.undetermined
