@@ -15,6 +15,7 @@ from agentstop.providers.mcp_link import Link
 from agentstop.states import Claim
 
 BURST = 5
+SOON = 0.2  # seconds
 CALLS = 4 + BURST  # of the tool, at most, without the one as a task
 YES, NO, TOLD, UNDETERMINED = Verdict.YES, Verdict.NO, Verdict.TOLD, Verdict.UNDETERMINED
 
@@ -35,7 +36,11 @@ async def probe(subject: Subject, name: str) -> Report:
         _say_who(report, subject, link)
         control = await _control(report, subject, link)
         if control is None:
-            report.add("Is a cancel noticed?", UNDETERMINED, "Without a call that succeeds nothing can be told apart.")
+            report.add(
+                "Is a cancel noticed?",
+                UNDETERMINED,
+                "Without a call that takes a while and succeeds nothing can be told apart.",
+            )
         else:
             took = control.took
             # A referee that is blind to the effect of an undisturbed call proves nothing by seeing none.
@@ -74,11 +79,9 @@ async def _control(report: Report, subject: Subject, link: Link) -> Control | No
     saw = before is not None and subject.seen() != before
     seen = "" if before is None else f"; the referee {'saw' if saw else 'did not see'} its effect"
     signs = len(watched.heard)
+    seen += "; too soon to cancel it on the way: pass slower arguments" if took < SOON else ""
     report.add("Does an undisturbed call succeed?", YES, f"after {took:.2f} s, with {signs} signs of life{seen}")
-    if took < 0.2:
-        report.add("Is a cancel noticed?", UNDETERMINED, "The call ends too soon: pass slower arguments.")
-        return None
-    return Control(took, saw)
+    return None if took < SOON else Control(took, saw)
 
 
 async def _cancelled(report: Report, subject: Subject, link: Link, took: float) -> bool | None:
@@ -213,6 +216,8 @@ async def _disconnected(report: Report, subject: Subject, took: float) -> None:
     if before is None:
         report.add(question, UNDETERMINED, "Nobody but the server knows: pass --effects.")
         return
+    await asyncio.sleep(2 * took + 1.0)  # what earlier calls still do must not be counted here
+    before = subject.seen()
     link = await subject.open()
     watched = begin(subject, link)
     await watched.alive(took / 3)
@@ -229,7 +234,7 @@ async def _disconnected(report: Report, subject: Subject, took: float) -> None:
 
 async def _as_task(report: Report, subject: Subject) -> None:
     """As a task, where the server makes one of it: what the acknowledgement is worth."""
-    link = await Subject.open(subject)
+    link = await subject.open()
     try:
         watched = begin(subject, link, task=True)
         ticket = await watched.answered(10)
