@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings as configured
 from django.contrib.auth.models import Permission, User
 from django.db import connection, connections
+from django.utils import timezone, translation
 from pytest_django.fixtures import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
@@ -78,6 +79,14 @@ def ended(request: pytest.FixtureRequest) -> Iterator[None]:
     sending.close()
     alive.close()
     wake.close()
+
+
+@pytest.fixture(autouse=True)
+def own_language() -> Iterator[None]:
+    """A request leaves its language and time zone to the next one in its thread: none to the next test."""
+    yield
+    translation.deactivate()
+    timezone.deactivate()
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_a_tool_that_answers_after_its_deadline_is_heard(
     say, state = SAYINGS[name]
     run, tool = begin("a task"), Slow(say)
     send = tool if style == "def" else tool.asynchronous
-    caller = in_thread(run.call, "write", {}, connector="tools", key="k", send=send, deadline=0.2)
+    caller = in_thread(run.call, "write", {}, connector="tools", key="k", send=send, deadline=2.0)
     outcome = caller.result(HANG_GUARD)
     assert outcome.failed and "deadline" in outcome.error
     assert of_key(run.task_id, "k").state is OperationState.UNKNOWN

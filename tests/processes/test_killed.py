@@ -154,7 +154,7 @@ def test_the_check_in_the_child_refuses_after_the_stop(run: Run, meeting: Meetin
     eventually(lambda: label(run), Label.NOT_SENT)
 
 
-def test_one_that_gives_up_when_told_has_sent_nothing_if_it_declares_so(
+def test_one_that_gives_up_when_told_is_believed_if_it_declares_so(
     run: Run, meeting: Meeting, in_thread: InThread
 ) -> None:
     tool = in_process(partial(apart.gives_up_when_told, place=meeting.place), kill_after=LONG)
@@ -163,7 +163,7 @@ def test_one_that_gives_up_when_told_has_sent_nothing_if_it_declares_so(
     meeting.let_go()
     stop(run.task_id)
     assert called.result(HANG_GUARD).ignored
-    eventually(lambda: label(run), Label.NOT_SENT)
+    eventually(lambda: label(run), Label.GIVEN_UP)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def children_go_on(patch: Patch) -> None:
 
 
 def a_shared_child_is_stopped(patch: Patch) -> None:
-    patch.setattr(descendants, "_give_back_what_is_held", lambda: "SELECT %(decision)s")
+    patch.setattr(descendants, "_held", lambda *_: set())
 
 
 def a_detached_child_is_stopped(patch: Patch) -> None:

@@ -241,7 +241,8 @@ def test_stop_can_be_pressed_whatever_became_of_a_question(tools: None, ann: Use
     client.force_login(ann)
     client.post(f"/tasks/{run.task_id}/stop/", {"run": run.number})
     assert task_of(run).state == "stopped"
-    assert f'<button type="button" aria-disabled="true" name="run" value="{run.number}"' in page(ann, run)
+    disabled = f'type="button" aria-disabled="true" aria-describedby="{prefix}-why-not" name="run" value="{run.number}"'
+    assert disabled in page(ann, run)
 
 
 def test_what_a_person_is_told_is_what_the_agent_gets(sandbox: SandboxClient, in_thread: InThread, ann: User) -> None:

@@ -42,14 +42,19 @@ class Node:
         """What a person reads, with every run of white space as one blank."""
         return " ".join("".join(self._words()).split())
 
-    def swap(self, piece: Node) -> bool:
-        """Put the piece in the place of the element with its id, as the page's script does."""
-        for node in self:
-            for place, child in enumerate(node.children):
-                if isinstance(child, Node) and child.get("id") == piece.get("id"):
-                    node.children[place] = piece
-                    return True
-        return False
+    def swap(self, piece: Node) -> None:
+        """Put the piece where its `hx-swap-oob` says, as the page's script does; nowhere if there is no such place."""
+        how, _, where = piece.get("hx-swap-oob").partition(":#")
+        target = self.by_id(where or piece.get("id"))
+        if target is None:
+            return
+        if how == "beforeend":
+            target.children.extend(piece.children)
+            return
+        for node in (self, *self):
+            node.children = [
+                kept for child in node.children for kept in ([child] if child is not target else _instead(how, piece))
+            ]
 
     def _words(self) -> Iterator[str]:
         for child in self.children:
@@ -60,6 +65,10 @@ class Node:
             yield apart
             yield from child._words()
             yield apart
+
+
+def _instead(how: str, piece: Node) -> list[str | Node]:
+    return [] if how == "delete" else [piece]
 
 
 class _Reader(HTMLParser):
