@@ -18,7 +18,7 @@ def button(page: Page, name: str) -> Any:
 
 def works(page: Page, name: str) -> bool:
     """Whether a press does something now; one that does not stays where it is and says why."""
-    return button(page, name).get_attribute("aria-disabled") != "true"
+    return bool(button(page, name).get_attribute("aria-disabled") != "true")
 
 
 def test_a_pause_is_seen_in_every_window_and_a_resume_lets_the_same_run_go_on(enter: Enter) -> None:
