@@ -67,9 +67,11 @@ def test_pages_that_ask_about_one_operation(enter: Enter, task: int, complaints:
     expect(panel(ann).locator("[data-state=finished]")).to_be_visible()
     check(ann)
     row(ann, "report.create").get_by_role("button", name="Undo").click()
+    expect(ann.get_by_role("heading", name="Undo this?")).to_be_visible()
     check(ann)
     ann.goto(f"/tasks/{task}/")
     row(ann, "mail.send").get_by_role("button", name="Settle by hand").click()
+    expect(ann.get_by_role("heading", name="What became of it?")).to_be_visible()
     check(ann)
     ann.get_by_role("button", name="Settle it").click()
     expect(ann.locator(".agentstop-alert").first).to_be_visible()
@@ -83,6 +85,7 @@ def test_pages_around_them(enter: Enter, complaints: list[str], scheme: str) -> 
     check(ann, "/nothing/")
     assert "/nothing/: Failed to load resource" in complaints.pop()
     ann.get_by_role("button", name="Log out").click()
+    expect(ann.get_by_role("heading", name="Log in")).to_be_visible()
     check(ann)
 
 
