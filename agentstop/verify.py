@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from agentstop import database, frozen
+from agentstop import database, frozen, storing
 from agentstop.descendants import ALIVE
 from agentstop.facts import facts_of
 from agentstop.folds.folding import fold
@@ -20,16 +20,9 @@ from agentstop.holding import facts_of as input_facts_of
 from agentstop.models import Decision, Input, Operation, Run, Task
 from agentstop.models.facts import Effect
 
-COLUMNS = (
-    "state",
-    "cancellation",
-    "contradictory",
-    "doubled",
-    "another_open",
-    "cancel_lease_until",
-    "ref",
-    "due_at",
-)
+# When it was folded and what follows on it are no part of what the facts say.
+BESIDE = ("state_since", "folded_at", "follow_up_at", "follow_ups")
+COLUMNS = tuple(column for column in storing.FOLDED if column not in BESIDE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Measures the gate beside peers, and the stop of a large family, on databases of its own that are gone afterwards.
+"""Measures the gate beside peers, the stop of a large family and HTTP calls, on databases of its own that end with it.
 
 python -m bench [--rounds 25] [--calls 24] [--seconds 150] [--descendants 10000] [--prepared] [--json]
 """
@@ -9,7 +9,7 @@ import argparse
 import signal
 import sys
 
-from bench import families
+from bench import families, http
 from bench.gate import report, run
 
 
@@ -27,6 +27,7 @@ def main(arguments: list[str]) -> int:
     wanted = parser.parse_args(arguments)
     found = run.everything(wanted.rounds, wanted.calls, wanted.seconds, prepared=wanted.prepared)
     found += families.everything(wanted.descendants)
+    found += http.everything(wanted.rounds, wanted.calls)
     print(report.as_json(found) if wanted.json else report.as_text(found))
     return 0
 

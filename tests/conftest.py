@@ -17,10 +17,10 @@ from django.utils import timezone, translation
 from pytest_django.fixtures import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from agentstop import alive, sending, wake
+from agentstop.testing.ending import end
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import sandbox_connector
-from agentstop.testing.sandbox.process import RunningSandbox, running_sandbox
+from agentstop.testing.sandbox.process import RunningSandbox
 
 pytest_plugins = ["agentstop.testing.plugin"]
 
@@ -76,9 +76,7 @@ def ended(request: pytest.FixtureRequest) -> Iterator[None]:
     if "transactional_db" in request.fixturenames:
         request.getfixturevalue("transactional_db")
     yield
-    sending.close()
-    alive.close()
-    wake.close()
+    end()
 
 
 @pytest.fixture(autouse=True)
@@ -112,10 +110,9 @@ def _with_own_connections(function: Callable[..., Any], *args: Any, **kwargs: An
 
 
 @pytest.fixture(scope="session")
-def sandbox_process() -> Iterator[RunningSandbox]:
+def sandbox_process(agentstop_sandbox_process: RunningSandbox) -> RunningSandbox:
     """One sandbox provider on a real socket for the whole run."""
-    with running_sandbox() as running:
-        yield running
+    return agentstop_sandbox_process
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db import models, transaction
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -100,6 +101,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's cla
     ) -> HttpResponse:
         context |= {"overdue": reconcile.overdue(), "tools": list(self.tools(request, obj))}
         return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def page(self, request: HttpRequest, name: str, context: dict[str, Any]) -> HttpResponse:
+        """A page of agentstop's own within the admin: the template of that name below `admin/agentstop/`."""
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, "media": self.media}
+        request.current_app = self.admin_site.name  # read by the url tag
+        return TemplateResponse(request, f"admin/agentstop/{name}.html", {**shared, **context})
 
     def tools(self, request: HttpRequest, obj: Any) -> Iterable[Tool]:
         """What stands at the top of an object's page."""

@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -89,10 +88,12 @@ class FreezeAdmin(ReadOnlyAdmin):
         if not may_freeze(request.user):
             self._denied(request)
         if not form.is_valid():
-            return self._page(request, "ask", {"title": gettext("Hold dispatch"), "form": form})
+            return self.page(request, "freeze/ask", {"title": gettext("Hold dispatch"), "form": form})
         if "confirmed" not in request.POST:
             question = Question.of(form.cleaned_data)
-            return self._page(request, "confirm", {"title": gettext("Hold this?"), "form": form, "question": question})
+            return self.page(
+                request, "freeze/confirm", {"title": gettext("Hold this?"), "form": form, "question": question}
+            )
         made = freeze(**form.cleaned_data, by=request.user)
         self.message_user(request, freeze_report.tell(made).text, messages.SUCCESS)
         return HttpResponseRedirect(self.address("freeze_change", made.pk))
@@ -114,7 +115,9 @@ class FreezeAdmin(ReadOnlyAdmin):
         if request.method != "POST":
             if not may_freeze(request.user):
                 raise PermissionDenied
-            return self._page(request, "lift", {"title": gettext("Lift this freeze?"), "row": row, "what": title(row)})
+            return self.page(
+                request, "freeze/lift", {"title": gettext("Lift this freeze?"), "row": row, "what": title(row)}
+            )
         try:
             lifted = unfreeze(row, by=request.user, reason=request.POST.get("reason", ""))
         except Denied as error:
@@ -122,8 +125,3 @@ class FreezeAdmin(ReadOnlyAdmin):
         text = frozen_words.LIFTED_NOW if lifted else frozen_words.WAS_OVER
         self.message_user(request, gettext(text), messages.SUCCESS if lifted else messages.WARNING)
         return HttpResponseRedirect(self.address("freeze_change", pk))
-
-    def _page(self, request: HttpRequest, name: str, context: dict[str, Any]) -> HttpResponse:
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "media": self.media}
-        request.current_app = self.admin_site.name  # read by the url tag
-        return TemplateResponse(request, f"admin/agentstop/freeze/{name}.html", {**shared, **context})

@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -158,10 +157,8 @@ class OperationAdmin(ReadOnlyAdmin):
         """What waits for an operator, counted; each number leads to its rows."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "media": self.media}
-        request.current_app = self.admin_site.name  # read by the url tag
-        context = {**shared, "title": gettext("Desk"), "lines": lines(), "overdue": reconcile.overdue()}
-        return TemplateResponse(request, "admin/agentstop/desk.html", context)
+        context = {"title": gettext("Desk"), "lines": lines(), "overdue": reconcile.overdue()}
+        return self.page(request, "desk", context)
 
     def check_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """POST asks the provider now what became of the operation, which has no effect there."""

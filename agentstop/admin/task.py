@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -97,7 +96,7 @@ class TaskAdmin(PausesTasks):
         if form.is_valid():
             answers = stop_named(form.cleaned_data["tasks"], request.user, form.cleaned_data["reason"])
             context = {"title": gettext("What became of them"), "answers": answers, "counts": counts_of(answers)}
-            return self._page(request, "stopped", context)
+            return self.page(request, "task/stopped", context)
         return self._ask(request, self._tasks(request, form.chosen()), form)
 
     def _tasks(self, request: HttpRequest, ids: list[int]) -> list[Task]:
@@ -108,18 +107,13 @@ class TaskAdmin(PausesTasks):
         if not tasks:
             return self._nothing_selected(request)
         form = form or StopForm(initial={"tasks": choice.value})
-        return self._page(request, "stop", {"title": gettext("Stop these tasks?"), "choice": choice, "form": form})
+        return self.page(request, "task/stop", {"title": gettext("Stop these tasks?"), "choice": choice, "form": form})
 
     def _nothing_selected(self, request: HttpRequest) -> HttpResponse:
         self.message_user(
             request, gettext("No such task. Select tasks in the list; nothing was stopped."), messages.ERROR
         )
         return HttpResponseRedirect(self.address("task_changelist"))
-
-    def _page(self, request: HttpRequest, name: str, context: dict[str, Any]) -> HttpResponse:
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "media": self.media}
-        request.current_app = self.admin_site.name  # read by the url tag
-        return TemplateResponse(request, f"admin/agentstop/task/{name}.html", {**shared, **context})
 
 
 def _as_the_owner_reads_it(task: Task) -> Iterator[Tool]:

@@ -22,11 +22,9 @@ def agentstop_ended(request: pytest.FixtureRequest) -> Iterator[None]:
     """With a database for many threads; what a test sends has come to its end before that is emptied."""
     request.getfixturevalue("transactional_db")
     yield
-    from agentstop import alive, sending, wake
+    from agentstop.testing.ending import end
 
-    sending.close()
-    alive.close()
-    wake.close()
+    end()
 
 
 @pytest.fixture(scope="session")

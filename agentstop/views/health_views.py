@@ -14,6 +14,7 @@ from agentstop import database, reconcile
 logger = logging.getLogger(__name__)
 
 
+@transaction.non_atomic_requests(using=database.alias())
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
@@ -28,6 +29,3 @@ def healthz(request: HttpRequest) -> JsonResponse:
         logger.exception("the database does not answer", extra={"action": "unhealthy"})
         return JsonResponse({"database": "does not answer", "look_ups": "not known"}, status=503)
     return JsonResponse({"database": "ok", "look_ups": "not running" if overdue else "running"})
-
-
-healthz = transaction.non_atomic_requests(using=database.alias())(healthz)

@@ -1,1 +1,13 @@
-"""What a gated HTTP call costs beside a bare one, and what is left in memory after many that were cancelled."""
+"""What a gated HTTP call costs beside a bare one, on a socket; and what cancelled calls leave behind."""
+
+from __future__ import annotations
+
+from bench.gate.figures import Part
+from bench.gate.run import on_both
+
+SECONDS = 60.0  # no round is begun after so long, on both databases together
+
+
+def everything(rounds: int, calls: int) -> list[Part]:
+    """The calls on both databases, as often as there is time for."""
+    return on_both("bench.http.rounds", [rounds, calls], SECONDS)

@@ -20,10 +20,8 @@ ALL = f"""() => [...document.querySelectorAll("main :is({FOCUSABLE})")]
   .filter((each) => each.checkVisibility({{ visibilityProperty: true }}) && !each.disabled)
   .map((each) => each.id || each.textContent.trim())"""
 HERE = "document.activeElement.id || document.activeElement.textContent.trim()"
-# What only stays a moment before it goes does not move.
 MOVING = """() => [...document.querySelectorAll("*")].map((each) => getComputedStyle(each))
-  .filter((style) => (style.transitionDuration !== "0s" && style.transitionProperty !== "display")
-    || style.animationName !== "none").length"""
+  .filter((style) => style.transitionDuration !== "0s" || style.animationName !== "none").length"""
 STOPPED = "Stopped. Nothing new will be sent. "
 
 

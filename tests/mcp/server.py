@@ -33,8 +33,12 @@ def may_go_on(name: str) -> bool:
 
 
 async def until_told(name: str) -> None:
-    while not may_go_on(name):
-        await asyncio.sleep(0.01)
+    try:
+        while not may_go_on(name):
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        note("gave-up", name)
+        raise
 
 
 @server.tool()
@@ -51,11 +55,7 @@ def sync_note(name: str) -> str:
 async def async_note(name: str) -> str:
     """Is interrupted where it waits."""
     note("began", name)
-    try:
-        await until_told(name)
-    except asyncio.CancelledError:
-        note("gave-up", name)
-        raise
+    await until_told(name)
     note("did", name)
     return f"noted {name}"
 
@@ -88,11 +88,7 @@ async def step_note(name: str, ctx: Context) -> str:
 async def read(name: str) -> str:
     """A read that takes as long as it is told."""
     note("began", name)
-    try:
-        await until_told(name)
-    except asyncio.CancelledError:
-        note("gave-up", name)
-        raise
+    await until_told(name)
     return f"read {name}"
 
 
