@@ -30,7 +30,13 @@ def _here() -> Sandbox:
     global _current
     loop = asyncio.get_running_loop()
     if _current is None or _current[0] is not loop:
-        _current = (loop, Sandbox(Ledger(":memory:")))
+        ledger = Ledger(":memory:")
+
+        async def close() -> None:
+            ledger.close()
+
+        sender().at_end(ledger, close)
+        _current = (loop, Sandbox(ledger))
     return _current[1]
 
 
