@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Enter
 from tests.browser.test_pages import mark, not_reloaded, panel, row, start, stop_button
 
+AGO = "[...document.querySelectorAll('time[data-ago]')].map((each) => each.dataset.ago)"
 NOTHING_NEW = "Paused. Nothing new will be sent until it is resumed."
 
 
@@ -55,6 +56,8 @@ def test_a_new_run_is_begun_in_the_panel_after_a_stop(enter: Enter) -> None:
     start(ann, "Begun again", pace="30")
     stop_button(ann).click()
     expect(panel(ann)).to_contain_text("Stopped by ann")
+    expect(panel(ann).locator("time[data-ago='now']").first).to_be_attached()
+    assert not [ago for ago in ann.evaluate(AGO) if ago.startswith("in ")], "nothing has happened in the future"
     mark(ann)
     button(ann, "New run").click()
     expect(panel(ann).locator("[data-state=active]")).to_be_visible()

@@ -7,11 +7,15 @@
   const now = document.querySelector("[data-agentstop-now]");
   // A reader's clock may be wrong: what counts is the one that the facts were timed by.
   const ahead = now ? Date.now() - Date.parse(now.dataset.agentstopNow) : 0;
-  const spoken = new Intl.RelativeTimeFormat(document.documentElement.lang || undefined, { style: "short" });
+  const language = document.documentElement.lang || undefined;
+  const spoken = new Intl.RelativeTimeFormat(language, { style: "short" });
+  const momentAgo = new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(0, "second"); // "now"
+  const MOMENT = 2; // seconds: clocks are not read more closely than a page takes to load
   let soon = 0;
 
   function ago(time) {
     const seconds = (Date.parse(time.dateTime) - Date.now() + ahead) / 1000;
+    if (Math.abs(seconds) < MOMENT) return momentAgo;
     const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS.at(-1);
     return spoken.format(Math.trunc(seconds / size), unit);
   }
