@@ -11,6 +11,8 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
 
 from agentstop import database, erasure, export
 from agentstop.answers import answer, decline
@@ -20,6 +22,7 @@ from agentstop.inputs import add, release
 from agentstop.models import Decision, Input, Operation, Question, Receipt, Task
 from agentstop.reports import report
 from agentstop.runs import Run, begin
+from agentstop.settlement import settle_by_hand
 from agentstop.stop import stop
 from agentstop.verify import differences
 
@@ -87,6 +90,33 @@ def test_the_page_says_that_it_is_erased_and_what_became_of_each_operation(done:
     assert [one.reading.name for one in after.operations] == [one.reading.name for one in before.operations]
     assert [one.text for one in after.inputs.over] == ["(erased)"]
     assert after.title == f"#{done.task_id}"
+
+
+def test_the_page_of_an_operation_says_what_is_erased_beside_what_stays(done: Run, ann: User) -> None:
+    operation = Operation.objects.get(key="post")
+    client = Client()
+    client.force_login(ann)
+    address = reverse("agentstop:operation", args=[operation.pk])
+    assert SECRET in client.get(address).content.decode()
+    erase(tasks(done), titles=True)
+    shown = client.get(address).content.decode()
+    assert SECRET not in shown
+    assert "(erased)" in shown
+    assert "Attempt 1 was released to be sent, for run 1." in shown
+
+
+def test_whoever_settled_by_hand_is_still_named_and_as_what(ann: User) -> None:
+    def lost(op: object) -> None:
+        raise OSError(SECRET)
+
+    run = begin(SECRET, owner=ann)
+    run.call("post", connector="tools", key="k", send=lost)
+    settle_by_hand(Operation.objects.get().pk, by=ann, outcome="failed", reason=SECRET)
+    stop(run.task_id)
+    erase(tasks(run))
+    [told] = report.load(run.task_id, ann)[0].operations
+    assert told.settling is not None
+    assert (told.settling.by, told.settling.reason) == ("ann", "(erased)")
 
 
 def test_a_result_that_is_gone_is_not_given_again_and_nothing_is_sent_a_second_time(done: Run, ann: User) -> None:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from agentstop.admin.base import ReadOnlyAdmin, moment, short
 from agentstop.bodies import Form
 from agentstop.models import Attempt, Call, ContextEntry, Decision, Receipt
+from agentstop.words.evidence_words import ERASED
 
 BODY = 20_000  # characters of a body that its own page shows
 
@@ -186,7 +187,7 @@ def _with_beginning(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
 
 def _body(row: Any) -> SafeString | str:
     if row.form == Form.ERASED:
-        return gettext("Erased.")
+        return gettext(ERASED)
     if not row.start:
         return "-"
     note = ""

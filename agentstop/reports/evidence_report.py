@@ -13,6 +13,7 @@ from django.db.models.functions import Length, Substr
 from django.utils.translation import gettext
 
 from agentstop import captions, connectors, database
+from agentstop.bodies import Form
 from agentstop.models import Attempt, Call, Decision, Operation, Receipt
 from agentstop.models.facts import CallOutcome, Decided, Effect
 from agentstop.reports.remedies import name_of
@@ -120,7 +121,6 @@ def _receipt(row: Any) -> Entry:
         text = captions.CANCEL_ANSWERS[claim]
     else:
         text = sentences.RECEIPTS.get((claim, source), captions.HEARD)
-    said = Said(row.start, row.kept, row.size, row.cut) if row.start else None
     return Entry(
         "receipt",
         row.seen_at,
@@ -131,8 +131,15 @@ def _receipt(row: Any) -> Entry:
         asked_at=row.asked_at if row.asked_at != row.seen_at else None,
         provider_at=row.provider_at,
         ref=row.ref[:TEXT],
-        said=said,
+        said=_said(row),
     )
+
+
+def _said(row: Any) -> Said | None:
+    if row.form == Form.ERASED:
+        text = gettext(evidence_words.ERASED)
+        return Said(text, len(text), row.size, cut=False)
+    return Said(row.start, row.kept, row.size, row.cut) if row.start else None
 
 
 def _decision(row: Decision) -> Entry:

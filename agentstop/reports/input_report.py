@@ -12,7 +12,8 @@ from agentstop.accounts.account import Account
 from agentstop.accounts.input_account import KnownInput
 from agentstop.folds.input_states import RELEASABLE, WITHDRAWABLE, Became, InputState, fold_input
 from agentstop.reports.remedies import name_of
-from agentstop.words.input_wording import ERASED, InputReading, read_input
+from agentstop.words.evidence_words import ERASED
+from agentstop.words.input_wording import InputReading, read_input
 
 
 @dataclass(frozen=True, slots=True)

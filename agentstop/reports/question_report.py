@@ -15,7 +15,7 @@ from agentstop.reports.remedies import name_of
 from agentstop.states import RunState
 from agentstop.words import question_sentences as sentences
 from agentstop.words.agent_wording import AgentLine
-from agentstop.words.input_wording import ERASED
+from agentstop.words.evidence_words import ERASED
 from agentstop.words.sentences import A_PERSON, Tone
 
 

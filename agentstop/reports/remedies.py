@@ -18,7 +18,7 @@ from agentstop.models import Operation
 from agentstop.providers.base import Compensation, Extent
 from agentstop.settlement import SETTLED_BY_HAND
 from agentstop.states import Claim, OperationFacts, OperationState, ReceiptFact, Source
-from agentstop.words import sentences
+from agentstop.words import evidence_words, sentences
 from agentstop.words.manifold import UNDONE_ONE_OF_SEVERAL
 from agentstop.words.sentences import Tone
 
@@ -132,7 +132,7 @@ def read_settling(known: Known) -> Settling | None:
         by=name_of(word.receipt.by) or gettext(sentences.A_PERSON),
         outcome=gettext(sentences.OUTCOMES[claim]),
         at=word.receipt.seen_at,
-        reason=word.reason,
+        reason=word.reason or gettext(evidence_words.ERASED),  # nobody settles without one
         since=gettext(sentences.SAID_SINCE[differing.claim]) if differing is not None else "",
         since_at=differing.seen_at if differing is not None else None,
     )

@@ -20,6 +20,7 @@ PASSED = {
     Verb.SUBMIT: _("Attempt %(number)s was released to be sent, for run %(run)s."),
     Verb.CANCEL: _("Cancel request %(number)s was sent, or may have been."),
 }
+ERASED = _("(erased)")  # in place of what somebody had said
 CANCEL_ASKED = _("It was decided to cancel it.")
 
 # What became of the request of one run for its result.

@@ -54,7 +54,6 @@ NOT_RELEASED = _("It was not held any more: nothing was changed.")
 NOT_WITHDRAWN = _("An agent has it already, or it was withdrawn: nothing was changed.")
 EMPTY = _("Nothing was typed, so nothing was kept.")
 TOO_LONG = _("That is too long: at most %(longest)s characters are kept. Nothing was kept.")
-ERASED = _("(erased)")  # in place of what somebody had typed
 
 
 @dataclass(frozen=True, slots=True)
