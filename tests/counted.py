@@ -46,7 +46,7 @@ def database_connections() -> int:
                 "WHERE datname = current_database() AND backend_type = 'client backend'"
             )
             return int(cursor.fetchone()[0])
-    return sum(_is_open(each) for each in gc.get_objects() if isinstance(each, sqlite3.Connection))
+    return sum(_is_open(each) for each in gc.get_objects() if issubclass(type(each), sqlite3.Connection))
 
 
 def _is_open(each: sqlite3.Connection) -> bool:

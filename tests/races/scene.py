@@ -59,6 +59,7 @@ class Scene:
     def __init__(self, row: Row, sender: Sender, beside: Beside) -> None:
         self.row, self.sender, self.sandbox, self.beside = row, sender, beside.sandbox, beside
         self.run = beside.run
+        self.passed = False  # the point
 
     @property
     def task(self) -> int:
@@ -87,8 +88,8 @@ class Scene:
         self.sender.start("main", self.run, self.row.action, self.row.args)
 
     def stop(self, meanwhile: Callable[[], None] | None = None) -> StopReport:
-        """All the presses. Where the task is locked, the one that counts has to wait; at P1 the gate then goes on."""
-        if self.row.at not in LOCKED:
+        """All the presses. While the task is locked, the one that counts has to wait; at P1 the gate then goes on."""
+        if self.row.at not in LOCKED or self.passed:
             self.beside.press_late()
             return self.beside.press()
         report = self.beside.press(meanwhile or self._let_the_gate_go_on)
@@ -101,6 +102,7 @@ class Scene:
 
     def pass_the_point(self) -> None:
         """Whatever holds the operation holds it no more; where it was not sent yet, it is now."""
+        self.passed = True
         if not self.row.at:
             self.send()
         elif self.row.own:
