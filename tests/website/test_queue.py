@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.utils import timezone
 
 from agentstop import lifecycle, reconcile, wake
@@ -99,6 +100,35 @@ def test_a_second_stop_counts_for_a_run_that_was_begun_again_and_still_waits(ann
     stop(task, by=ann)
     with pytest.raises(Stopped):
         run_for(queue.take("one"))  # type: ignore[arg-type]
+    assert task.runs.get().halted_at is not None, "nobody is at work in it, and the page would wait for their word"
+
+
+@pytest.mark.parametrize("begun", ["by its agent", "by a person"])
+def test_a_run_whose_job_could_not_be_written_down_has_failed(
+    ann: User, monkeypatch: pytest.MonkeyPatch, begun: str
+) -> None:
+    """Otherwise it is live for ever: the page says that an agent is at work, and waits for its word after a stop."""
+    job = queue.enqueue(ann, WISHES)
+    taken = queue.take("one")
+    assert taken is not None
+    task = Task.objects.get(pk=job.task_id)
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OperationalError("the disk is full")
+
+    if begun == "by a person":
+        stop(task, by=ann)
+        task.refresh_from_db()
+        monkeypatch.setattr(queue, "_put", full)
+        press: Callable[[], object] = lambda: queue.enqueue_again(task, ann, WISHES)  # noqa: E731
+    else:
+        monkeypatch.setattr(queue, "set_run", full)
+        press = lambda: run_for(taken)  # noqa: E731
+    with pytest.raises(OperationalError, match="the disk is full"):
+        press()
+    run = task.runs.get()
+    assert (run.state, run.error) == ("failed", "OperationalError: the disk is full")
+    assert run.halted_at is not None
 
 
 def test_the_agent_does_its_steps_and_its_run_is_finished(ann: User, sandbox: SandboxClient) -> None:

@@ -12,7 +12,7 @@ import uuid
 from django.db import close_old_connections, connections
 
 from agentstop import wake
-from agentstop.exceptions import Refused, Stale
+from agentstop.exceptions import Finished, Refused, Stale, Stopped, Superseded
 from agentstop.runs import Run, begin
 from website.demo import agent, queue
 from website.demo.models import Job, JobState
@@ -133,9 +133,20 @@ def run_for(job: Job) -> Run:
     """
     if job.run is not None:
         run = Run(job.task_id, job.run)
-        run.check()
         if job.state == JobState.QUEUED:
-            return run
+            return _taken_up(run)
+        run.check()
     run = begin(job.task)
-    queue.set_run(job, run.number)
+    with queue.kept_or_failed(run):
+        queue.set_run(job, run.number)
+    return run
+
+
+def _taken_up(run: Run) -> Run:
+    """The run that waited for a worker; where it is over by now nobody was ever at work in it, and that is said."""
+    try:
+        run.check()
+    except (Stopped, Superseded, Finished):
+        run.halted()
+        raise
     return run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.db.models import Q
@@ -31,7 +33,18 @@ def enqueue_again(task: Task, by: Any, wishes: dict[str, Any]) -> Job:
     if task.live_run is not None or open_jobs(task):
         raise AlreadyRunning(f"Task {task.pk} is under way. Stop it before you start it again.")
     run = runs.begin(task, by=by)
-    return _put(task, by, run.number, wishes)
+    with kept_or_failed(run):
+        return _put(task, by, run.number, wishes)
+
+
+@contextmanager
+def kept_or_failed(run: Run) -> Iterator[None]:
+    """A run whose job could not be written down has failed: otherwise it is live for ever with nobody at work."""
+    try:
+        yield
+    except Exception as error:
+        run.fail(f"{type(error).__name__}: {error}")
+        raise
 
 
 def start(run: Run) -> None:
@@ -39,7 +52,8 @@ def start(run: Run) -> None:
     last = Job.objects.filter(task=run.task_id).latest("pk")
     begun_by = RunRow.objects.get(task=run.task_id, number=run.number).begun_by
     wishes = {name: getattr(last, name) for name in ("topic", "channel", "pace", "troubled", "troubles")}
-    _put(last.task, begun_by, run.number, wishes)
+    with kept_or_failed(run):
+        _put(last.task, begun_by, run.number, wishes)
 
 
 def open_jobs(task: Task) -> bool:
@@ -47,12 +61,14 @@ def open_jobs(task: Task) -> bool:
     return task.state == "active" and Job.objects.filter(task=task).exclude(state=JobState.OVER).exists()
 
 
+@database.retried
 def _put(task: Task, by: Any, run: int | None, wishes: dict[str, Any]) -> Job:
     job = Job.objects.create(task=task, asked_by=by, run=run, **wishes)
     wake.announce(task.pk)
     return job
 
 
+@database.retried
 def take(worker: str) -> Job | None:
     """The oldest job that waits, or whose worker was not heard of in time; it is this worker's until its lease ends."""
     now = database.now()
@@ -66,6 +82,7 @@ def take(worker: str) -> Job | None:
     return None
 
 
+@database.retried
 def renew(worker: str, jobs: list[int]) -> None:
     """This worker is alive, and still has these."""
     Job.objects.filter(pk__in=jobs, worker=worker, state=JobState.RUNNING).update(
@@ -73,17 +90,20 @@ def renew(worker: str, jobs: list[int]) -> None:
     )
 
 
+@database.retried
 def set_run(job: Job, run: int) -> None:
     job.run = run
     Job.objects.filter(pk=job.pk).update(run=run)
 
 
+@database.retried
 def heard(job: Job, kind: str, outcome: str) -> None:
     """What the agent got for a step, or for the last text that was typed."""
     job.outcomes[kind] = outcome
     Job.objects.filter(pk=job.pk).update(outcomes=job.outcomes)
 
 
+@database.retried
 def over(job: Job, note: str) -> None:
     """Nobody takes it again."""
     Job.objects.filter(pk=job.pk).update(state=JobState.OVER, lease_until=None, note=note)
