@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from agentstop import asking, connectors, database, liveness, settle
 from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
-from agentstop.exceptions import AlreadyDone, Finished, OutcomeUnknown, PassExpired, Paused, Stopped, Superseded
+from agentstop.exceptions import (
+    AgentStopError,
+    AlreadyDone,
+    Finished,
+    OutcomeUnknown,
+    PassExpired,
+    Paused,
+    Stopped,
+    Superseded,
+)
 from agentstop.follow_up import can_look_up
 from agentstop.gate import open_gate
 from agentstop.heartbeat import kept_alive
@@ -30,6 +39,8 @@ from agentstop.states import Claim, OperationState, Source
 from agentstop.stop_signal import StopSignal, held, watch
 from agentstop.waiting import auntil_resumed, until_resumed
 
+R = TypeVar("R")
+
 RUN_IS_OVER = (Stopped, Superseded, Finished)
 RECORDING = 60.0  # seconds that a freed caller waits for a commit under way, which says what it got
 
@@ -42,18 +53,23 @@ def call(request: Request, manner: Manner) -> Outcome:
     """
     require_sender(request, manner)
     database.require_other_threads_to_see()
-    found = _entered(request, manner)
+    found = entered(request, lambda: _enter(request, manner), wait=manner.wait)
     return found if isinstance(found, Outcome) else _wait(found)
 
 
-def _entered(request: Request, manner: Manner) -> Outcome | Carry:
+def entered(request: Request, enter: Callable[[], R], *, wait: bool) -> R:
     """Through the gate, after waiting for the end of a pause and, once, a look at what became of it."""
+    if sender().is_here:
+        raise AgentStopError(
+            f"{request.action!r} was called without await on agentstop's own loop, which it would hold up for ever. "
+            "Await run.acall() or a coroutine tool there, or use asyncio.to_thread(). Nothing was sent."
+        )
     looked = False
     while True:
         try:
-            return _enter(request, manner)
+            return enter()
         except Paused:
-            if not manner.wait:
+            if not wait:
                 raise
             until_resumed(request.task)
         except OutcomeUnknown as refusal:

@@ -132,7 +132,7 @@ class Carry:
         handle = Dispatched(self.passed, self.signal)
         if inspect.iscoroutinefunction(tool):
             self.passed.require()
-            return _answer(await tool(handle), handle)
+            return answer_of(await tool(handle), handle)
         working = sender().blocking.submit(self._in_thread, tool, handle)
         try:
             value = await asyncio.shield(asyncio.wrap_future(working))
@@ -143,7 +143,7 @@ class Carry:
             raise
         if isinstance(value, Coroutine):  # a lambda around a coroutine function
             value = await value
-        return _answer(value, handle)
+        return answer_of(value, handle)
 
     def _in_thread(self, tool: Tool, handle: Dispatched) -> Any:
         """The threads are bounded: while this waited for one, the run may have ended and the pass expired."""
@@ -155,7 +155,7 @@ class Carry:
         if isinstance(error, PassExpired) and error.unsent:
             self._hear_late(Answer(Claim.UNSENT, Source.SENDER, body=str(error)))
         elif error is None and not isinstance(working.result(), Coroutine):
-            self._hear_late(_answer(working.result(), handle), handle)
+            self._hear_late(answer_of(working.result(), handle), handle)
 
     def _ended_late(self, sending: asyncio.Future[Answer]) -> None:
         if not sending.cancelled() and sending.exception() is None and isinstance(sending.result(), Answer):
@@ -168,22 +168,7 @@ class Carry:
             sender().start(lambda: self._keep(judged))
 
     def _judge(self, answer: Answer) -> tuple[Answer, str]:
-        """What the answer is worth by the tool's own rule, and why its result cannot be used, if so."""
-        if answer.claim is not Claim.SUCCEEDED:
-            return answer, ""
-        if answer.cut:
-            return answer, "The answer was not read whole: the effect is recorded, its result cannot be used."
-        if answer.unread:
-            return answer, "The answer announces JSON and is none: the effect is recorded, its result cannot be used."
-        try:
-            verdict = Verdict(self.manner.classify(answer.result))
-        except BaseException as error:  # a rule that fails must not cost the receipt, whatever it raises
-            return answer, f"The result could not be classified: {asking.describe(error)}"
-        if verdict is Verdict.FAILED:
-            return replace(answer, claim=Claim.FAILED), ""
-        if verdict is Verdict.LOST:
-            return replace(answer, claim=Claim.LOST, source=Source.SENDER), ""
-        return answer, "The result is of a kind that this call cannot use." if verdict is Verdict.UNUSABLE else ""
+        return judged(answer, self.manner.classify)
 
     async def _keep(
         self,
@@ -278,6 +263,25 @@ class Carry:
         return Outcome(CallOutcome.FAILED, self.passed.operation, error=f"The operation ended as {state}.")
 
 
+def judged(answer: Answer, classify: Classify) -> tuple[Answer, str]:
+    """What the answer is worth by the tool's own rule, and why its result cannot be used, if so."""
+    if answer.claim is not Claim.SUCCEEDED:
+        return answer, ""
+    if answer.cut:
+        return answer, "The answer was not read whole: the effect is recorded, its result cannot be used."
+    if answer.unread:
+        return answer, "The answer announces JSON and is none: the effect is recorded, its result cannot be used."
+    try:
+        verdict = Verdict(classify(answer.result))
+    except BaseException as error:  # a rule that fails must not cost the receipt, whatever it raises
+        return answer, f"The result could not be classified: {asking.describe(error)}"
+    if verdict is Verdict.FAILED:
+        return replace(answer, claim=Claim.FAILED), ""
+    if verdict is Verdict.LOST:
+        return replace(answer, claim=Claim.LOST, source=Source.SENDER), ""
+    return answer, "The result is of a kind that this call cannot use." if verdict is Verdict.UNUSABLE else ""
+
+
 def replayed(operation_id: int, run: int) -> Outcome:
     """The outcome for a run that asks for an operation which has succeeded already."""
     settled, value = settle.admit_replay(operation_id, run)
@@ -291,7 +295,7 @@ def _state(operation_id: int) -> tuple[str, str]:
     return operation.state, operation.ref
 
 
-def _answer(value: Any, handle: Dispatched) -> Answer:
+def answer_of(value: Any, handle: Dispatched) -> Answer:
     if isinstance(value, Answer):
         return value
     if isinstance(value, Accepted):

@@ -18,6 +18,7 @@ __all__ = [
     "GateInTransaction",
     "InFlight",
     "KeyReused",
+    "NoRun",
     "NotOpen",
     "OutcomeUnknown",
     "PassExpired",
@@ -27,6 +28,7 @@ __all__ = [
     "Stopped",
     "Superseded",
     "TaskNotFound",
+    "ToolFailed",
     "Unanswered",
     "UnsafeDatabase",
 ]
@@ -129,6 +131,14 @@ class PassExpired(AgentStopError):
 
 class Stale(AgentStopError):
     """The run was over before its result could be admitted. Not a refusal: it was sent, and its receipt is kept."""
+
+
+class NoRun(AgentStopError):
+    """A tool or job was called for no run: nothing was sent."""
+
+
+class ToolFailed(AgentStopError):
+    """The run got no usable result of a tool, which itself has raised nothing; its operation tells what is known."""
 
 
 class Denied(AgentStopError):

@@ -15,6 +15,8 @@ from agentstop import database
 
 R = TypeVar("R")
 
+_within: contextvars.ContextVar[Pool | None] = contextvars.ContextVar("agentstop_pool", default=None)
+
 _Job = tuple[Future[Any], contextvars.Context, Callable[[], Any]]
 
 
@@ -22,14 +24,16 @@ class Pool:
     """Runs functions on at most `size` threads, each with database connections of its own.
 
     `keep`: seconds for which a thread with nothing to do keeps them; without it they are closed as after a request.
-    Not a ThreadPoolExecutor: that refuses work once the interpreter begins to exit, which is when the last receipts
-    are written.
+    `nests`: what is handed in on behalf of a function that it runs gets a thread of its own, since that one may wait
+    for it, and all threads would wait for ever. Not a ThreadPoolExecutor: that refuses work once the interpreter begins
+    to exit, which is when the last receipts are written.
     """
 
-    def __init__(self, name: str, size: int, *, keep: float | None = None) -> None:
+    def __init__(self, name: str, size: int, *, keep: float | None = None, nests: bool = False) -> None:
         self.name = name
         self.size = size
         self.keep = keep
+        self.nests = nests
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -39,6 +43,12 @@ class Pool:
         """The future of `function(*args, **kwargs)`, run in a copy of the caller's context variables."""
         future: Future[R] = Future()
         context = contextvars.copy_context()
+        if self.nests and _within.get() is self:
+            job = (future, context, lambda: function(*args, **kwargs))
+            threading.Thread(target=self._work_once, args=(job,), name=f"{self.name}-within", daemon=True).start()
+            return future
+        if self.nests:
+            context.run(_within.set, self)
         self._jobs.put((future, context, lambda: function(*args, **kwargs)))
         with self._lock:
             self._free -= 1
@@ -59,6 +69,10 @@ class Pool:
         if timeout is not None:
             for thread in threads:
                 thread.join(timeout)
+
+    def _work_once(self, job: _Job) -> None:
+        _run(*job, close_old_connections)
+        connections.close_all()
 
     def _work(self) -> None:
         tidy = close_old_connections if self.keep is None else database.close_spent_connections

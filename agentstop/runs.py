@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from django.core import signing
 from django.db import models
 
-from agentstop import approvals, calls, database, lifecycle, liveness, refusals, spawning
+from agentstop import approvals, calls, current, database, lifecycle, liveness, refusals, spawning
 from agentstop import request as requests
 from agentstop.admission import admitting
 from agentstop.alive import beats
@@ -31,7 +32,7 @@ from agentstop.stop_signal import StopSignal, watch
 from agentstop.taking import TakesInputs
 from agentstop.waiting import auntil_resumed, until_resumed
 
-__all__ = ["Run", "abegin", "begin", "serve"]
+__all__ = ["Run", "abegin", "begin", "current_run", "serve"]
 
 R = TypeVar("R")
 
@@ -43,8 +44,8 @@ TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
     """One execution of a task; the stored row is `models.Run`.
 
-    As a `with` block it hears a stop at once, says that its process lives, and ends with the block: finished, halted by
-    a refusal, or failed.
+    As a `with` block it hears a stop at once, says that its process lives, is the `current_run`, and ends with the
+    block: finished, halted by a refusal, or failed.
     The keyword arguments of a request: `connector`; `key`, which names the effect over retries and runs, or `call_id`,
     which names it within this run; `identify`, the arguments that must be equal when a key is used again (default:
     all); `deadline` in seconds.
@@ -212,11 +213,13 @@ class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
     def __enter__(self) -> Run:
         watch().hold(self.task_id, self.number)
         beats().hold(self.task_id, self.number)
+        current.entered(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        current.left(self)
         signal = self.stop_signal
         watch().release(signal)
         beats().release(self.task_id, self.number)
@@ -228,11 +231,14 @@ class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
             self.fail(f"{type(error).__name__}: {error}")
 
     async def __aenter__(self) -> Run:
-        return await in_domain(self.__enter__)
+        await in_domain(self.__enter__)
+        current.entered(self)  # the hop had a context of its own
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        current.left(self)
         await in_domain(self.__exit__, kind, error, trace)
 
     def ending(
@@ -247,6 +253,9 @@ class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
 
     def _request(self, action: str, args: Mapping[str, Any] | None, options: requests.Options) -> requests.Request:
         return requests.make(self.task_id, self.number, action, args, options)
+
+
+current_run: ContextVar[Run | None] = current.current_run  # for which run the code at hand works
 
 
 def _is_over(signal: StopSignal) -> bool:

@@ -36,7 +36,7 @@ class Sender:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.domain = Pool("agentstop-db", DOMAIN_THREADS, keep=KEEP)
-        self.blocking = Pool("agentstop-send", BLOCKING_THREADS)
+        self.blocking = Pool("agentstop-send", BLOCKING_THREADS, nests=True)
         self.loop = asyncio.new_event_loop()
         self._open: set[asyncio.Task[Any]] = set()
         self._closing = False
@@ -108,6 +108,11 @@ class Sender:
         self.loop.close()
         self.domain.close(timeout=5)
         self.blocking.close()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is on the loop thread, which must never wait."""
+        return threading.current_thread() is self.thread
 
     @property
     def usable(self) -> bool:
