@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
 from agentstop import sending
 from agentstop.exceptions import AgentStopError, NoRun, Stale, Stopped, ToolFailed
 from agentstop.models import Operation, Receipt
 from agentstop.outcomes import text_only
-from agentstop.runs import begin, current_run
-from agentstop.stop import stop
+from agentstop.runs import abegin, begin, current_run
+from agentstop.sending import in_domain
+from agentstop.stop import astop, stop
 from agentstop.tools import current_operation, tool
 from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
@@ -155,14 +155,14 @@ async def test_blocks_of_coroutines_that_take_turns_do_not_mix() -> None:
     line = asyncio.Barrier(2)
 
     async def agent(title: str) -> bool:
-        run = await sync_to_async(begin)(title)
+        run = await abegin(title)
         async with run:
             await line.wait()
             mine = current_run.get() == run
             await line.wait()
         return mine and current_run.get() is None
 
-    assert await asyncio.gather(agent("One"), agent("Two")) == [True, True]
+    assert all(await asyncio.gather(agent("One"), agent("Two")))
 
 
 def test_tools_within_a_tool_inherit_the_run_are_listed_and_wait_for_no_thread(
@@ -207,12 +207,13 @@ async def test_coroutines_within_coroutines_too_and_a_sync_tool_there_is_told_in
     async def outer() -> str:
         with pytest.raises(AgentStopError, match="called without await on agentstop's own loop"):
             blocking()
-        return await inner() + "er"
+        deep: str = await inner()
+        return f"{deep}er"
 
-    async with await sync_to_async(begin)("Nested") as run:
+    async with await abegin("Nested") as run:
         assert await outer() == "deeper"
     keys = Operation.objects.filter(task=run.task_id).values_list("key", flat=True)
-    assert set(await sync_to_async(list)(keys)) == {"inner", "outer"}
+    assert set(await in_domain(list, keys)) == {"inner", "outer"}
 
 
 def test_an_inner_tool_is_refused_after_the_stop_though_the_outer_one_goes_on(in_thread: InThread) -> None:
@@ -344,18 +345,18 @@ async def test_an_async_generator_is_gated_and_keeps_its_half_as_well(on_stop: A
         if times > 2:
             await asyncio.Event().wait()
 
-    run, got = await sync_to_async(begin)("Stream", owner=ann), list[str]()
+    run, got = await abegin("Stream", owner=ann), list[str]()
     async with run:
         assert [piece async for piece in words(2)] == ["so", "so"]
         with pytest.raises(Stale):
             async for piece in words(3):
                 got.append(piece)
                 if len(got) == 2:
-                    await sync_to_async(stop)(run.task_id, by=ann)
+                    await astop(run.task_id, by=ann)
         with pytest.raises(Stopped):
             [piece async for piece in words(1)]
-    await sync_to_async(sending.close)()
+    await asyncio.to_thread(sending.close)
     assert got[:2] == ["so", "so"]
-    body = await sync_to_async(last_body)(run.task_id, "words:3")
+    body = await in_domain(last_body, run.task_id, "words:3")
     assert body.startswith('{"partial":true,"streamed":["so","so"')
     assert await run.acontext() == [["so", "so"]]
