@@ -52,7 +52,7 @@ class HttpAction:
     at_field: str = ""  # ISO time with an offset: when the provider says that it happened
     progress_field: str = ""  # a number from 0 to 1
     key_field: str = ""  # of the request: carries the key too, where a look-up finds it again
-    found_field: str = ""  # of a search: the list of what was found, the newest first; empty: the whole answer is it
+    found_field: str = ""  # of a search: the list of what was found; empty: the whole answer is that list
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, each with what to do; nothing where all is well."""

@@ -44,9 +44,12 @@ def looked_up(action: HttpAction, reply: Reply | NoReply) -> Answer | None:
 
 
 def _searched(action: HttpAction, reply: Reply) -> Answer | None:
-    """A search tells by an empty list that it finds nothing, and by a 404 nothing at all."""
+    """A search tells by an empty list that it finds nothing, and by a 404 nothing at all.
+
+    Of several hits nobody knows which is the effect of this operation: no state is read from any.
+    """
     found = _pick(reply.data, action.found_field) if action.found_field else reply.data
-    if reply.status not in DONE or not isinstance(found, list):
+    if reply.status not in DONE or not isinstance(found, list) or len(found) > 1:
         return None
     if not found:
         known = action.capability.authoritative
