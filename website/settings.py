@@ -7,6 +7,7 @@ from typing import Any
 
 from agentstop.testing.sandbox.connector import sandbox_connector
 from website import environment
+from website.demo.notes_connector import notes_connector
 
 SECRET_KEY = environment.secret_key()
 DEBUG = False
@@ -80,9 +81,13 @@ AGENTSTOP_DEADLINE = float(os.environ.get("SEND_DEADLINE", "30"))
 AGENTSTOP_TAKES_INPUT = True  # the demo's agent does
 AGENTSTOP_RUNNER = "website.demo.queue.start"  # what New run on a task's page starts an agent with
 
-# The demo's provider, where one runs. Real ones stand beside it.
+# The demo's providers, where they run. Real ones stand beside them.
 SANDBOX_ADDRESS = os.environ.get("SANDBOX_ADDRESS", "")
-AGENTSTOP_CONNECTORS = {"sandbox": sandbox_connector(SANDBOX_ADDRESS)} if SANDBOX_ADDRESS else {}
+NOTES_ADDRESS = os.environ.get("NOTES_ADDRESS", "")  # an MCP server
+AGENTSTOP_CONNECTORS = {
+    **({"sandbox": sandbox_connector(SANDBOX_ADDRESS)} if SANDBOX_ADDRESS else {}),
+    **({"notes": notes_connector(NOTES_ADDRESS)} if NOTES_ADDRESS else {}),
+}
 
 LOGGING: dict[str, Any] = {
     "version": 1,

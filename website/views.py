@@ -79,6 +79,7 @@ def _task(request: HttpRequest, found: Task, form: StartForm | None = None, stat
         "job": job,
         "form": form or (again(job) if job is not None else None),
         "sandbox": settings.SANDBOX_ADDRESS,
+        "ledger": settings.NOTES_ADDRESS if job is not None and job.is_note else settings.SANDBOX_ADDRESS,
         "label": label(found.pk),
     }
     return render(request, "task.html", context, status=status)

@@ -19,7 +19,7 @@ def start(page: Page, topic: str) -> str:
     page.goto("/")
     page.get_by_label("What should the report be about?").fill(topic)
     page.get_by_label("Seconds that the agent thinks before each step").fill("0")
-    page.get_by_label("Ask me before the channel is told").check()
+    page.get_by_label("Ask me before the last step").check()
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.get_by_role("heading", name=topic).first).to_be_visible()
     return page.url

@@ -32,6 +32,7 @@ def website(settings: Settings, transactional_db: None) -> Settings:
     for name in OWN:
         setattr(settings, name, getattr(site, name))
     settings.SANDBOX_ADDRESS = "http://127.0.0.1:9"
+    settings.NOTES_ADDRESS = ""
     return settings
 
 

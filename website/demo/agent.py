@@ -1,4 +1,4 @@
-"""The demo's agent: creates a report, uploads it and notifies a channel, each through the gate.
+"""The demo's agent: a report, an upload and a message, or sources and a note; each step through the gate.
 
 This is all that an agent has to do: begin a run, `check()` between steps, send through `run.call`; and, where people
 may type for it, `take_input()` between steps.
@@ -14,9 +14,8 @@ from agentstop.models import Operation
 from agentstop.runs import Run
 from website.demo import queue
 from website.demo.models import Job
-from website.demo.steps import IDENTIFY, Effect, Step
+from website.demo.steps import IDENTIFY, Effect, NoteStep, Step
 
-CONNECTOR = "sandbox"
 HEARTBEAT = 1.0  # seconds between two signs of life while it thinks
 PATIENCE = 1.0  # seconds between two looks at an outcome that is not known yet
 
@@ -30,7 +29,7 @@ def work(job: Job, run: Run) -> None:
     with run:
         effects = job.effects()
         for effect in effects:
-            run.prepare(effect.action, effect.args, key=effect.key, connector=CONNECTOR, identify=IDENTIFY)
+            run.prepare(effect.action, effect.args, key=effect.key, connector=effect.connector, identify=IDENTIFY)
         result: Any = None
         for effect in effects:
             think(run, job.pace)
@@ -45,7 +44,11 @@ def work(job: Job, run: Run) -> None:
 
 def question(job: Job, effect: Effect) -> str:
     """What a person is asked before this step; empty where nobody is."""
-    return f"May I tell {job.channel} that the report is ready?" if job.asks and effect.step is Step.NOTIFY else ""
+    asked = {
+        Step.NOTIFY: f"May I tell {job.channel} that the report is ready?",
+        NoteStep.NOTE: f"May I write the note about {job.topic}?",
+    }
+    return asked.get(effect.step, "") if job.asks else ""
 
 
 def follow_up(job: Job, run: Run) -> None:
@@ -74,7 +77,7 @@ def carry_out(job: Job, run: Run, effect: Effect, *, approve: str = "") -> Any:
         run.check()
         try:
             outcome = run.call(
-                effect.action, effect.args, key=effect.key, connector=CONNECTOR, identify=IDENTIFY, approve=approve
+                effect.action, effect.args, key=effect.key, connector=effect.connector, identify=IDENTIFY, approve=approve
             )
         except (Frozen, InFlight, OutcomeUnknown):
             run.stop_signal.wait(PATIENCE)

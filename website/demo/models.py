@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 
 from agentstop.models import Task
-from website.demo.steps import Effect, Step, Trouble, effects, follow_up
+from website.demo.steps import Effect, Kind, Step, Trouble, effects, follow_up, note_effects
 
 
 class JobState(models.TextChoices):
@@ -28,10 +28,11 @@ class Job(models.Model):
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="jobs")
     run = models.PositiveIntegerField(null=True, blank=True)  # null: no run has begun for it
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.REPORT)
     topic = models.CharField(max_length=100)
     channel = models.CharField(max_length=60)
     pace = models.FloatField()  # seconds that the agent thinks before each step
-    asks = models.BooleanField(default=False)  # a person, before the channel is told
+    asks = models.BooleanField(default=False)  # a person, before the last step
     troubled = models.CharField(max_length=20, choices=Step.choices)  # the step at which the provider misbehaves
     troubles = models.JSONField(default=list, blank=True)
     state = models.CharField(max_length=20, choices=JobState.choices, default=JobState.QUEUED)
@@ -51,14 +52,20 @@ class Job(models.Model):
         return f"Job {self.pk} of task {self.task_id}"
 
     @property
+    def is_note(self) -> bool:
+        return self.kind == Kind.NOTE
+
+    @property
     def wrongs(self) -> list[str]:
         """What the provider was told to do wrong, in words."""
         return [str(Trouble(name).label) for name in self.troubles]
 
     def effects(self) -> list[Effect]:
         """What the agent does for it, in order."""
+        if self.kind == Kind.NOTE:
+            return note_effects(self.task_id, self.topic)
         return effects(self.task_id, self.topic, self.channel, troubled=self.troubled, troubles=self.troubles)
 
     def follow_up(self, input_id: int, text: str) -> Effect:
         """What the agent does with a text that a person typed for it."""
-        return follow_up(self.task_id, self.channel, input_id, text)
+        return follow_up(self.task_id, self.channel, input_id, text, kind=self.kind)

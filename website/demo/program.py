@@ -24,11 +24,13 @@ The demo is ready:  {address}
 
 {people}
 
-Log in as ann and start a task: an agent creates a report, uploads it and notifies a channel,
-at a provider that runs beside it. Press Stop at any moment and read what became of each step.
+Log in as ann and start a task: an agent creates a report, uploads it and notifies a channel, at a
+provider that runs beside it; or it writes a note with the tools of an MCP server. Press Stop at any
+moment and read what became of each step.
 olga sees the tasks of all, and {address}/admin/
 
 What really happened, told by the provider itself:  {sandbox}
+and by the MCP server:                              {notes}
 Files are in {folder}. Ctrl-C ends everything; the next start goes on with the same data.
 """
 
@@ -101,7 +103,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _welcome(system: System) -> str:
     roles = {name: "operator" if name == OPERATOR else "ordinary user" for name in system.people}
     people = "\n".join(f"  {name:6} password {word:14} {roles[name]}" for name, word in system.people.items())
-    return WELCOME.format(address=system.address, people=people, sandbox=system.sandbox, folder=system.folder)
+    return WELCOME.format(address=system.address, people=people, sandbox=system.sandbox, notes=system.notes, folder=system.folder)
 
 
 def _say(text: str) -> None:

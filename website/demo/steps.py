@@ -21,7 +21,27 @@ class Step(TextChoices):
     NOTIFY = "notify", _("Notify the channel")
 
 
-ACTIONS = {Step.REPORT: "report.create", Step.UPLOAD: "file.upload", Step.NOTIFY: "notify.post"}
+class NoteStep(TextChoices):
+    """The steps of a note, with the tools of an MCP server."""
+
+    READ = "read", _("Read sources")
+    NOTE = "note", _("Write the note")
+
+
+class Kind(TextChoices):
+    """What the agent can be asked to do, and over what."""
+
+    REPORT = "report", _("Create a report, upload it and notify a channel (over HTTP)")
+    NOTE = "note", _("Read sources and write a note (with the tools of an MCP server)")
+
+
+ACTIONS: dict[Step | NoteStep, str] = {
+    Step.REPORT: "report.create",
+    Step.UPLOAD: "file.upload",
+    Step.NOTIFY: "notify.post",
+    NoteStep.READ: "read_sources",
+    NoteStep.NOTE: "write_note",
+}
 
 
 class Trouble(TextChoices):
@@ -42,13 +62,17 @@ CANCELLABLE = frozenset({Step.REPORT})
 class Effect:
     """One step as it is asked of the gate."""
 
-    step: Step
+    step: Step | NoteStep
     key: str
     args: dict[str, Any]
 
     @property
     def action(self) -> str:
         return ACTIONS[self.step]
+
+    @property
+    def connector(self) -> str:
+        return "notes" if isinstance(self.step, NoteStep) else "sandbox"
 
     @property
     def kind(self) -> str:
@@ -83,7 +107,15 @@ def effects(task_id: int, topic: str, channel: str, *, troubled: str, troubles: 
     ]
 
 
-def follow_up(task_id: int, channel: str, input_id: int, text: str) -> Effect:
-    """A text that a person typed is posted once, whichever run gets it."""
+def note_effects(task_id: int, topic: str) -> list[Effect]:
+    """The steps of a note."""
+    return [Effect(step, key=f"{step}:{topic}", args={"label": label(task_id), "text": topic}) for step in NoteStep]
+
+
+def follow_up(task_id: int, channel: str, input_id: int, text: str, *, kind: str = Kind.REPORT) -> Effect:
+    """A text that a person typed is posted once, whichever run gets it; for a note it becomes one."""
+    if kind == Kind.NOTE:
+        told = {"label": label(task_id), "text": text[:LONGEST_POST]}
+        return Effect(NoteStep.NOTE, key=f"input:{input_id}", args=told)
     args = {"label": label(task_id), "text": f"{channel}: {text[:LONGEST_POST]}"}
     return Effect(Step.NOTIFY, key=f"input:{input_id}", args=args)

@@ -1,4 +1,4 @@
-"""The demo as a whole: the sandbox provider, the worker and the web server on one folder."""
+"""The demo as a whole: the sandbox provider, an MCP server, the worker and the web server on one folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from website.environment import ROOT
 
 HOST = "127.0.0.1"
 PEOPLE = "people.json"  # names and passwords
-PORT = "sandbox.port"
+PORT, NOTES_PORT = "sandbox.port", "notes.port"
 ORDINARY = ("ann", "ben")
 OPERATOR = "olga"
 
@@ -64,6 +64,11 @@ class System:
         return self.environment["SANDBOX_ADDRESS"]
 
     @property
+    def notes(self) -> str:
+        """The address of the MCP server."""
+        return self.environment["NOTES_ADDRESS"]
+
+    @property
     def people(self) -> dict[str, str]:
         """Names and passwords."""
         found: dict[str, str] = json.loads((self.folder / PEOPLE).read_text())
@@ -77,10 +82,20 @@ class System:
         self.environment["SANDBOX_ADDRESS"] = sandbox.told
         (self.folder / PORT).write_text(sandbox.told.rpartition(":")[2])
 
-    def _usual_port(self) -> int:
-        """The port that the provider had in this folder before, if it is free: addresses of what it made stay good."""
+    def _start_notes(self) -> Child:
+        """The MCP server; what it has written down is in the folder."""
+        words = ["website.demo.notes", str(self.folder), str(self._usual_port(NOTES_PORT))]
+        return self._child("MCP server", words, "notes ready ")
+
+    def _is_ready(self, notes: Child) -> None:
+        notes.wait_ready()
+        self.environment["NOTES_ADDRESS"] = notes.told
+        (self.folder / NOTES_PORT).write_text(notes.told.rpartition(":")[2])
+
+    def _usual_port(self, file: str) -> int:
+        """The port that a provider had in this folder before, if it is free: addresses of what it made stay good."""
         try:
-            port = int((self.folder / PORT).read_text())
+            port = int((self.folder / file).read_text())
             check_port(port)
         except (OSError, ValueError, Problem):
             return 0
@@ -96,7 +111,7 @@ class System:
 
     def end(self) -> None:
         """The web server first, so that nobody presses any more; the provider last, since the others speak to it."""
-        for name in ("web server", "worker", "sandbox"):
+        for name in ("web server", "worker", "MCP server", "sandbox"):
             if name in self.children:
                 self.children.pop(name).end()
         if self._lock is not None:
@@ -132,7 +147,9 @@ class System:
             raise Problem((done.stderr or done.stdout).strip().splitlines()[-1].removeprefix("CommandError: "))
 
     def _start(self) -> None:
-        self.start_sandbox(self._usual_port())
+        notes = self._start_notes()  # it takes longest
+        self.start_sandbox(self._usual_port(PORT))
+        self._is_ready(notes)
         worker = self.start_worker()
         server = ["daphne", "-b", HOST, "-p", str(self.port), "--no-server-name"]
         # Without pings a frozen browser would keep its socket, and the server its frames.
