@@ -14,7 +14,6 @@ from pytest_django.fixtures import Settings
 
 from agentstop import reconcile, sending
 from agentstop.models import Operation
-
 from agentstop.providers.base import Answer, Capability, LookUp
 from agentstop.providers.http import HttpAction
 from agentstop.providers.http_action import with_field
@@ -96,7 +95,9 @@ def test_a_search_with_several_hits_leaves_the_outcome_unknown(ann: User, settin
     """R16, R20: the note is there twice, and neither is called this operation's."""
     seen: list[str] = []
     with replies(seen, hits=2) as address:
-        settings.AGENTSTOP_CONNECTORS = {"notes": {"PROVIDER": HTTP, "OPTIONS": {"base_url": address, "actions": ACTIONS}}}
+        settings.AGENTSTOP_CONNECTORS = {
+            "notes": {"PROVIDER": HTTP, "OPTIONS": {"base_url": address, "actions": ACTIONS}}
+        }
         run = begin("a task", owner=ann)
         assert run.call("message.post", {"text": "x"}, connector="notes", key="k").failed
         operation = Operation.objects.get(task=run.task_id)

@@ -54,6 +54,19 @@ def test_starting_a_task_queues_a_job_and_leads_to_its_page(browser: Client, ann
     assert f"http://127.0.0.1:9/?task=task%20{job.task_id}" in page
 
 
+def test_a_note_is_asked_of_the_mcp_server_and_its_log_stands_beside_it(
+    browser: Client, website: Any, wishes: Wishes
+) -> None:
+    website.NOTES_ADDRESS = "http://127.0.0.1:10"
+    assert 'value="note"' in browser.get("/").content.decode()
+    answer = browser.post("/start/", wishes(kind="note"))
+    job = Job.objects.get()
+    assert [each.action for each in job.effects()] == ["read_sources", "write_note"]
+    assert f"http://127.0.0.1:10/?task=task%20{job.task_id}" in browser.get(answer["location"]).content.decode()
+    refused = browser.post("/start/", wishes(kind="note", troubles=["drop"]))
+    assert (refused.status_code, Job.objects.count()) == (422, 1)
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -65,12 +78,16 @@ def test_starting_a_task_queues_a_job_and_leads_to_its_page(browser: Client, ann
         {"pace": "nan"},
         {"pace": "1e9"},
         {"troubled": "lunch"},
+        {"kind": "lunch"},
         {"troubles": ["lunch"]},
         {"troubled": "upload", "troubles": ["refuse_cancel"]},
     ],
     ids=repr,
 )
-def test_bad_input_is_told_on_the_form_and_starts_nothing(browser: Client, wishes: Wishes, bad: dict[str, Any]) -> None:
+def test_bad_input_is_told_on_the_form_and_starts_nothing(
+    browser: Client, wishes: Wishes, bad: dict[str, Any], settings: Any
+) -> None:
+    settings.NOTES_ADDRESS = "http://127.0.0.1:10"
     answer = browser.post("/start/", wishes(**bad))
     assert answer.status_code == 422
     assert 'class="errorlist"' in answer.content.decode()

@@ -77,7 +77,12 @@ def carry_out(job: Job, run: Run, effect: Effect, *, approve: str = "") -> Any:
         run.check()
         try:
             outcome = run.call(
-                effect.action, effect.args, key=effect.key, connector=effect.connector, identify=IDENTIFY, approve=approve
+                effect.action,
+                effect.args,
+                key=effect.key,
+                connector=effect.connector,
+                identify=IDENTIFY,
+                approve=approve,
             )
         except (Frozen, InFlight, OutcomeUnknown):
             run.stop_signal.wait(PATIENCE)

@@ -37,7 +37,7 @@ def server_of(log: NotesLog, address: str) -> MCPServer:
             for number in range(SOURCES):
                 await ctx.report_progress(number, SOURCES)
                 await asyncio.sleep(seconds / SOURCES)
-                while log.is_held(text):
+                while log.is_held(f"read:{text}"):
                     await asyncio.sleep(LOOK)
         except asyncio.CancelledError:
             log.note("gave up", label, text)
@@ -50,16 +50,16 @@ def server_of(log: NotesLog, address: str) -> MCPServer:
         """Writes a note: a plain function, which nothing interrupts."""
         log.note("began to write", label, text)
         time.sleep(seconds)
-        while log.is_held(text):
+        while log.is_held(f"note:{text}"):
             time.sleep(LOOK)
         log.note(DID_WRITE, label, text)
         return {"text": text, "link": f"{address}/"}
 
-    @server.custom_route("/", methods=["GET"])
     async def page(request: Request) -> PlainTextResponse:
         told = [str(each) for each in log.of(request.query_params.get("task", ""))]
         return PlainTextResponse("\n".join(told) or "Nothing was done.")
 
+    server.custom_route("/", methods=["GET"])(page)
     return server
 
 

@@ -19,11 +19,11 @@ class Noted(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%d %H:%M:%S.%f}  {self.label:12} {self.what:14} {self.text}"
+        return f"{self.at:%Y-%m-%d %H:%M:%S.%f}  {self.label:12} {self.what:14}  {self.text}"
 
 
 class NotesLog:
-    """In a folder: the log, a line each, and files that name the texts that are held back."""
+    """In a folder: the log, a line each, and a file that names what is held back, as in `note:a text`."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "notes.log"
@@ -40,15 +40,16 @@ class NotesLog:
         told = [Noted(datetime.fromisoformat(at), *rest) for at, *rest in map(json.loads, lines)]
         return [each for each in told if label in ("", each.label)]
 
-    def hold(self, text: str) -> None:
-        """Nothing with this text is done until it is released."""
+    def hold(self, key: str) -> None:
+        """It is not done until it is released."""
         with self._held.open("a") as held:
-            held.write(f"{json.dumps([text, True])}\n")
+            held.write(f"{json.dumps([key, True])}\n")
 
-    def release(self, text: str) -> None:
+    def release(self, key: str) -> None:
         with self._held.open("a") as held:
-            held.write(f"{json.dumps([text, False])}\n")
+            held.write(f"{json.dumps([key, False])}\n")
 
-    def is_held(self, text: str) -> bool:
+    def is_held(self, key: str) -> bool:
         lines = self._held.read_text().splitlines() if self._held.exists() else []
-        return dict(map(json.loads, lines)).get(text, False)
+        told: dict[str, bool] = dict(map(json.loads, lines))
+        return told.get(key, False)

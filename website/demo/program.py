@@ -103,7 +103,9 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _welcome(system: System) -> str:
     roles = {name: "operator" if name == OPERATOR else "ordinary user" for name in system.people}
     people = "\n".join(f"  {name:6} password {word:14} {roles[name]}" for name, word in system.people.items())
-    return WELCOME.format(address=system.address, people=people, sandbox=system.sandbox, notes=system.notes, folder=system.folder)
+    return WELCOME.format(
+        address=system.address, people=people, sandbox=system.sandbox, notes=system.notes, folder=system.folder
+    )
 
 
 def _say(text: str) -> None:

@@ -6,9 +6,11 @@ from contextlib import ExitStack
 
 from agentstop.states import Cancellation
 from agentstop.words.sentences import Label
+from website.demo.notes_log import DID_WRITE
 from website.demo.promises.scenes import Tell, shows
-from website.demo.promises.signs import cancellation, finished, labelled
+from website.demo.promises.signs import cancellation, finished, halted, labelled
 from website.demo.promises.stage import Stage, require
+from website.demo.steps import label
 
 
 @shows(
@@ -55,6 +57,38 @@ def answers_get_lost(stage: Stage, tell: Tell) -> None:
         for topic, counts in counted.items()
     )
     tell("R11 R20", told)
+
+
+@shows(
+    {
+        "R15 R30": "over MCP, what cannot be interrupted is accounted for, and others on the connection go on",
+        "R14 R19": "over MCP, a protocol's “cancelled” is not believed",
+    }
+)
+def over_mcp(stage: Stage, tell: Tell) -> None:
+    with ExitStack() as held:
+        read = held.enter_context(stage.noted("to read", held="read:to read"))
+        written, other = (held.enter_context(stage.noted(each, held=f"note:{each}")) for each in ("to write", "other"))
+        stage.noted_by_then(read.task, "began to read")
+        stage.ann.stop(read.task)
+        unknown = read.until("unknown outcome", labelled("read", Label.UNKNOWN))
+        stage.noted_by_then(read.task, "gave up")
+        stage.noted_by_then(written.task, "began to write")
+        seen = stage.ann.stop(written.task)
+        require(cancellation("note", Cancellation.UNSUPPORTED)(seen), f"a note that cannot be cancelled: {seen}")
+        written.until("the agent has halted", halted)
+        stage.notes.release("note:to write")
+        late = written.until("completed before cancellation", labelled("note", Label.COMPLETED_BEFORE))
+        stage.notes.release("note:other")
+        other.until("the other task is finished", finished)
+    stopped_at = stage.stopped_at(written.task)
+    after = [each.what for each in stage.notes.of(label(written.task)) if each.at > stopped_at]
+    require(after == [DID_WRITE], f"the server's own log has after the stop: {after}")
+    tell(
+        "R15 R30",
+        f"after the stop its log has: {', '.join(after)}; the page: “{late.label('note')}”; another task finished",
+    )
+    tell("R14 R19", f"its log has: gave up; the page: “{unknown.label('read')}” (“{unknown.evidence('read')}”)")
 
 
 @shows({"R12": "what provably never left is “not sent”, what may have left is “unknown outcome”"}, alone=True)

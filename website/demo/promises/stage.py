@@ -14,11 +14,12 @@ from agentstop.runs import Run
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.words.sentences import Label
 from website.demo.models import Job
+from website.demo.notes_log import NotesLog
 from website.demo.promises.panel import Broken, Seen, TooSlow
 from website.demo.promises.signs import ACTIVE, NAMES
 from website.demo.promises.visitor import PATIENCE, Visitor
 from website.demo.promises.watching import Watching
-from website.demo.steps import label
+from website.demo.steps import Kind, label
 from website.demo.system import System
 
 
@@ -28,6 +29,7 @@ class Stage:
     def __init__(self, system: System, open_things: ExitStack) -> None:
         self.system = system
         self.sandbox = open_things.enter_context(SandboxClient(system.sandbox))
+        self.notes = NotesLog(system.folder)
         self._open = open_things
         self.ann, self.ben, self.olga = (self.visitor(name) for name in ("ann", "ben", "olga"))
 
@@ -62,6 +64,20 @@ class Stage:
             if point:
                 self.sandbox.wait(point, topic, seconds=PATIENCE)
             yield page
+
+    @contextmanager
+    def noted(self, topic: str, *, held: str) -> Iterator[Watching]:
+        """A note's task on its page; what is held, as in `note:topic`, is held at the MCP server."""
+        self.notes.hold(held)
+        try:
+            with Watching(self.ann, self.ann.start(topic, kind=Kind.NOTE.value)) as page:
+                yield page
+        finally:
+            self.notes.release(held)
+
+    def noted_by_then(self, task: int, what: str) -> None:
+        """Until the MCP server has written this down for the task."""
+        wait_for(f"{what}, for task {task}", lambda: any(each.what == what for each in self.notes.of(label(task))))
 
     def effects(self, task: int) -> list[dict[str, Any]]:
         """What the provider's ledger has of a task."""
