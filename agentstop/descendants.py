@@ -21,7 +21,7 @@ from agentstop.states import TaskState
 
 ALIVE = (TaskState.ACTIVE, TaskState.PAUSED)
 TASK, LINK = Task._meta.db_table, ServingLink._meta.db_table
-REACHED = "child.state IN ('active', 'paused', 'finished') AND NOT child.detached"
+REACHED = "child.state IN ('active', 'paused', 'finished') AND NOT (child.detached OR child.on_its_own)"
 
 
 def locked_below(task: Task, run: int) -> list[int]:
@@ -107,7 +107,11 @@ def _named(tasks: Sequence[int]) -> tuple[str, list[str | list[int]]]:
 
 @dataclass(frozen=True, slots=True)
 class GoesOn:
-    """A task near the stopped ones that was not stopped, and why: `detached`, or `held` by a live run of `by`."""
+    """A task near the stopped ones that was not stopped, and why.
+
+    `why`: "detached"; "on_its_own", begun by a person while no run that it serves was live; "held" by a live run of
+    `by`.
+    """
 
     task: int
     why: str
@@ -115,7 +119,7 @@ class GoesOn:
 
 
 GOING_ON = """
-SELECT DISTINCT child.id, child.detached FROM {task} AS parent {links} {live_children}
+SELECT DISTINCT child.id, child.detached, child.on_its_own FROM {task} AS parent {links} {live_children}
 WHERE parent.id = %(task)s OR parent.stop_decision_id = %(decision)s ORDER BY child.id LIMIT %(limit)s
 """
 
@@ -131,10 +135,10 @@ def going_on(task: Task, decision: Decision, limit: int) -> tuple[GoesOn, ...]:
         values = {"task": task.pk, "decision": decision.pk, "limit": limit}
         cursor.execute(GOING_ON.format(task=TASK, **joins), values)
         found = cursor.fetchall()
-    holders = _holders([child for child, detached in found if not detached])
+    holders = _holders([child for child, detached, on_its_own in found if not (detached or on_its_own)])
     return tuple(
-        GoesOn(child, "detached") if detached else GoesOn(child, "held", holders.get(child))
-        for child, detached in found
+        GoesOn(child, "detached" if detached else "on_its_own" if on_its_own else "held", holders.get(child))
+        for child, detached, on_its_own in found
     )
 
 

@@ -250,6 +250,7 @@ def _open(task: Task, by: Any, now: datetime, superseded: int | None = None) -> 
         task.state_since = now
     task.state, task.live_run, task.last_run = TaskState.ACTIVE, number, number
     task.stopped_at, task.stopped_by, task.stop_reason, task.stop_decision = None, None, "", None
+    task.on_its_own = spawning.is_on_its_own(task, by)
     task.freeze_epoch = frozen.share_clock()
     task.save(using=database.alias())
     Run.objects.using(database.alias()).create(task=task, number=number, begun_by=by, began_at=now, seen_at=now)

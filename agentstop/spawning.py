@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.db.models import F, Q, QuerySet
 
@@ -56,6 +56,16 @@ def live_parents(child: Task) -> list[Task]:
     """The tasks whose live runs it serves. The family's lock is held."""
     links = ServingLink.objects.using(database.alias()).filter(child=child, parent__live_run=F("parent_run"))
     return [link.parent for link in links.order_by("parent").select_related("parent")]
+
+
+def is_on_its_own(child: Task, by: Any) -> bool:
+    """Whether a run of it that begins now works for nobody: no run that it serves is live, and a person begins it.
+
+    What such a run is followed by, with nobody's help, is on its own too.
+    """
+    if by is None and not child.on_its_own:
+        return False
+    return ServingLink.objects.using(database.alias()).filter(child=child).exists() and not live_parents(child)
 
 
 def link(child: Task, serves: Iterable[Served], key: str = "") -> None:
@@ -162,6 +172,7 @@ def serve(child_id: int, run: Served) -> None:
             raise Stopped(f"Nothing was linked: {over} is over.")
         family.merged([child, parent])
         link(child, [run])
+        Task.objects.using(database.alias()).filter(pk=child_id, on_its_own=True).update(on_its_own=False)
     wake.announce(child_id, run.task_id)
 
 

@@ -379,6 +379,21 @@ class TestFamily:
             "A newer run has begun since this page was drawn: nothing was stopped."
         )
 
+    def test_a_child_that_a_person_began_while_its_parent_was_over_is_told_as_being_on_its_own(self, ann: User) -> None:
+        """R4: a press on its parent does not reach it, and none is offered for it."""
+        root = begin("root", owner=ann)
+        child = begin("child", serves=[root])
+        root.finish()
+        press(ann, child.task_id, "new-run", run=1)
+        assert whys(root) == {"child": "on_its_own"}
+        text = page(ann, root.task_id)
+        assert "It goes on by itself: a person began it anew, and it has a Stop of its own." in text
+        assert "Stop what still works for it" not in text
+        assert said(press(ann, root.task_id, "stop", run=1)).endswith(
+            "1 child goes on: a person began it anew, and it has a Stop of its own."
+        )
+        assert task_of(child).state == "active"
+
     def test_titles_of_relatives_are_for_those_who_may_see_them(self, ann: User, ben: User, settings: Settings) -> None:
         """A reader of one task alone learns how many others there are, and no more."""
         root = begin("root", owner=ann)

@@ -124,7 +124,8 @@ def to_be_stopped(task_id: int, run: int) -> set[int]:
             found = found | wave
         return found
 
-    attached = {pk for pk, task in tasks.items() if not task.detached and task.state != "stopped"}
+    free = {pk for pk, task in tasks.items() if task.detached or task.on_its_own}
+    attached = {pk for pk, task in tasks.items() if pk not in free and task.state != "stopped"}
     hanging = below({c for c, p, served in links if p == task_id and served <= run}, attached)
     alive = {pk for pk in hanging if tasks[pk].state in descendants.ALIVE}
     outside = tasks.keys() - alive - {task_id}

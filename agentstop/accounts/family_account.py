@@ -55,9 +55,8 @@ class KnownFamily:
     @property
     def reached(self) -> bool:
         """Whether a Stop of the task would stop one of the children that are named."""
-        return any(
-            child.task.state in ALIVE and not child.task.detached and child.holder is None for child in self.children
-        )
+        attached = (child for child in self.children if not (child.task.detached or child.task.on_its_own))
+        return any(child.task.state in ALIVE and child.holder is None for child in attached)
 
     @property
     def relatives(self) -> tuple[Task, ...]:

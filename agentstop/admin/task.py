@@ -46,6 +46,7 @@ class TaskAdmin(PausesTasks):
         "subject_type",
         "subject_id",
         "detached",
+        "on_its_own",
         moment("created_at"),
     )
     inlines = (RunInline, InputInline, OperationInline, QuestionInline, DecisionOfTaskInline)

@@ -54,6 +54,7 @@ class Task(models.Model):
     subject = GenericForeignKey("subject_type", "subject_id")
     family = models.ForeignKey(Family, on_delete=models.PROTECT, related_name="tasks")
     detached = models.BooleanField(default=False)
+    on_its_own = models.BooleanField(default=False)  # begun by a person while no run that it serves was live
     state = word_field(TaskState, default=TaskState.ACTIVE)
     state_since = models.DateTimeField()
     live_run = models.PositiveIntegerField(null=True, blank=True)  # the fencing token; null: no run is live

@@ -137,6 +137,8 @@ def _why_going_on(known: KnownChild) -> Why:
         return Why.QUEUED if known.task.live_run is None else Why.WORKS
     if known.task.detached:
         return Why.DETACHED
+    if known.task.on_its_own:
+        return Why.ON_ITS_OWN
     return Why.HELD if known.holder is not None else Why.LEFT
 
 

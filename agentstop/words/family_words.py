@@ -16,6 +16,7 @@ class Why(StrEnum):
     QUEUED = "queued"
     WORKS = "works"
     DETACHED = "detached"
+    ON_ITS_OWN = "on_its_own"
     HELD = "held"
     LEFT = "left"
     PAUSED = "paused"
@@ -32,6 +33,7 @@ WHY = {
     Why.QUEUED: _("Its agent has not started."),
     Why.WORKS: _("It works for the run that is live."),
     Why.DETACHED: _("It goes on by itself: it is detached, and has a Stop of its own."),
+    Why.ON_ITS_OWN: _("It goes on by itself: a person began it anew, and it has a Stop of its own."),
     Why.HELD: _("It goes on, since another task needs it."),
     Why.LEFT: _("It goes on: the run that it worked for has ended by itself."),
     Why.PAUSED: _("It is paused: nothing is sent until it is resumed."),
@@ -63,6 +65,11 @@ GOES_ON = {
     "detached": ngettext_lazy(
         "%(count)d child goes on: it is detached, and has a Stop of its own.",
         "%(count)d children go on: they are detached, and have a Stop of their own.",
+        "count",
+    ),
+    "on_its_own": ngettext_lazy(
+        "%(count)d child goes on: a person began it anew, and it has a Stop of its own.",
+        "%(count)d children go on: persons began them anew, and they have a Stop of their own.",
         "count",
     ),
     "held": ngettext_lazy(
