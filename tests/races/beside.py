@@ -46,6 +46,7 @@ class Beside:
         }
         self._owner = Client()
         self._owner.force_login(owner)
+        self.pressed = self.checked = False
 
     def prepare(self) -> None:
         """The independent task is in flight, and a retry waits for its timer."""
@@ -74,6 +75,7 @@ class Beside:
         assert (again.stopped, again.why) == (False, "already_stopped")
         assert task_of(self.run).stopped_at == report.at
         self.reload()
+        self.pressed = True
         return report
 
     def _press(self, line: threading.Barrier) -> StopReport:
@@ -96,6 +98,7 @@ class Beside:
 
     def check(self) -> None:
         """The independent task finishes on its own connection, with whoever works for it; the others send nothing."""
+        self.checked = True
         for name, child in self.children.items():
             self._ask(name, child)
         self.sender.start("retry", self.run, NOTIFY, RETRIED)

@@ -72,13 +72,19 @@ def start(database_url: str, sandbox: SandboxClient) -> Iterator[Start]:
 
 
 @pytest.fixture
-def play(ann: User, sandbox: SandboxClient, in_thread: InThread) -> Play:
-    """Sets the scene of a row: who sends the operation, and where they are others, who sends all that is beside it."""
+def play(ann: User, sandbox: SandboxClient, in_thread: InThread) -> Iterator[Play]:
+    """Sets the scene of a row: who sends the operation, and where they are others, who sends all that is beside it.
+
+    A row in which Stop was pressed has to look at all that is beside it: the four children among others.
+    """
+    played: list[Scene] = []
 
     def play(row: Row, sender: Sender, beside: Sender | None = None) -> Scene:
-        return Scene(row, sender, Beside(ann, beside or sender, sandbox, in_thread))
+        played.append(Scene(row, sender, Beside(ann, beside or sender, sandbox, in_thread)))
+        return played[-1]
 
-    return play
+    yield play
+    assert [scene.row.point for scene in played if scene.beside.pressed and not scene.beside.checked] == []
 
 
 @pytest.fixture(autouse=True)

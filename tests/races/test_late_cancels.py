@@ -63,6 +63,7 @@ def stopped(play: Play, this_process: Sender) -> Scene:
     scene = play(ROW, this_process)
     scene.bring_to_the_point()
     scene.stop()
+    scene.beside.check()
     return scene
 
 
