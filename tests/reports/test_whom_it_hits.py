@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 
-from agentstop import sending
+from agentstop import inputs, sending
 from agentstop.compensate import compensate
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Attempt, Decision, Operation, Receipt, Task
@@ -109,6 +109,7 @@ VERBS: dict[str, Verb] = {
     "start": lambda op, user: begin(op.task_id, by=user),
     "pause": lambda op, user: pause(op.task_id, by=user),
     "resume": lambda op, user: resume(op.task_id, by=user),
+    "add": lambda op, user: inputs.add(op.task_id, "and me", by=user),
     "compensate": lambda op, user: compensate(op.pk, by=user),
     "settle": lambda op, user: settle_by_hand(op.pk, by=user, outcome="failed", reason="because"),
     "look_up": lambda op, user: look_up_now(op.pk, by=user),
