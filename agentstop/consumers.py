@@ -13,7 +13,7 @@ from zoneinfo import available_timezones
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.utils.translation import check_for_language
 
-from agentstop import sessions
+from agentstop import sessions, unseen
 from agentstop.fragments import Picture, Piece, carried, difference
 from agentstop.live import GAP, Reader, Viewer, registry
 from agentstop.sending import in_domain
@@ -21,6 +21,12 @@ from agentstop.sending import in_domain
 NOT_LOGGED_IN = 4401
 SESSION_OVER = 4403
 MISUSED = 1008
+
+BEAT = 10.0  # seconds between two signs of life, which a page needs: a network that is gone closes nothing
+ALIVE = "{}"  # a frame that puts nothing into the page
+
+LOOK = 5.0  # seconds between two notes that somebody is looking
+AFTERWARDS = 60.0  # seconds for which they are taken after an awaited outcome was shown
 
 LARGEST = 1024  # bytes of a frame that comes in
 MOST = 20  # frames that come in within a minute
@@ -40,6 +46,9 @@ class _Consumer(AsyncWebsocketConsumer):
         """What of a new picture is to be sent after the old one."""
         raise NotImplementedError
 
+    async def attend(self, user: object) -> None:
+        """Note who is looking; a list shows no outcomes."""
+
     async def connect(self) -> None:
         await self.accept()  # a code reaches the browser only on an open socket
         self._viewers: dict[int, Viewer] = {}
@@ -51,6 +60,7 @@ class _Consumer(AsyncWebsocketConsumer):
         reader = _reader(user.pk, self.query, whole=self.whole)
         self._viewers = {task: Viewer(reader, self._changed) for task in self.tasks()}
         self._work = [asyncio.create_task(self._write()), asyncio.create_task(self._mind(user.pk))]
+        self._work += [asyncio.create_task(self._beat()), asyncio.create_task(self.attend(user.pk))]
         for task, viewer in self._viewers.items():
             await registry().join(task, viewer)
 
@@ -97,6 +107,11 @@ class _Consumer(AsyncWebsocketConsumer):
                 shown[task] = viewer.picture
         return pieces
 
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            await self.send(text_data=ALIVE)
+
     async def _mind(self, user: object) -> None:
         """End with the session that the socket was opened in."""
         session: Any = self.scope.get("session")
@@ -117,6 +132,17 @@ class TaskConsumer(_Consumer):
 
     def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
         return difference(old, new)
+
+    async def attend(self, user: object) -> None:
+        """Note that somebody is looking while an outcome is awaited, and until a while after it was shown."""
+        [(task, viewer)] = self._viewers.items()
+        until = 0.0
+        while True:
+            await asyncio.sleep(LOOK)
+            if viewer.picture is not None and viewer.picture.awaited:
+                until = time.monotonic() + AFTERWARDS
+            if time.monotonic() < until:
+                await in_domain(unseen.looked, task, user)
 
 
 class ListConsumer(_Consumer):

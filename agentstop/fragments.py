@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from agentstop.reports.operation_report import OperationReport
 from agentstop.reports.report import TaskReport
 from agentstop.reports.role import Role
+from agentstop.states import TaskState
 
 PARTS = ("state", "line", "questions", "alert", "rest", "inputs", "family")
 MORPH = "outerMorph"
@@ -28,6 +29,7 @@ class Picture:
     parts: Mapping[str, SafeString]
     rows: Mapping[OperationReport, SafeString]
     in_lists: SafeString
+    awaited: bool = False  # the task is over, and an outcome of it unknown
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -52,7 +54,8 @@ def draw(
     context = {"report": report, "role": role}
     parts = {part: render_to_string(f"agentstop/fragments/{part}.html", context) for part in PARTS}
     rows = {each: drawn[each] if each in drawn else row(report, each, role) for each in report.operations}
-    return Picture(report.id, parts, rows, in_list(report, role))
+    awaited = report.unsure and report.state in (TaskState.STOPPED, TaskState.FINISHED)
+    return Picture(report.id, parts, rows, in_list(report, role), awaited)
 
 
 def in_list(report: TaskReport, role: Role) -> SafeString:

@@ -59,6 +59,15 @@ unknown that was settled after a stop is `before == "unknown" and stopped_at`. `
 settled is contradicted. `at`: when.
 """
 
+unknowns_settled = Signal()
+"""Unknown outcomes of a task that is over were settled, and somebody whom it concerns was not looking: tell them.
+Sender: `models.Task`. Sent by the worker, once for a task and a burst of settlements, twenty seconds after the last one
+(five minutes after the first at the latest).
+
+`task`: its id; `operations`: the ids of those that were settled; `people`: the ids of who stopped the task and of its
+owner, without those who had a live page of it open when it was settled; `at`: when the last was.
+"""
+
 question_asked = Signal()
 """A run waits for a person: tell them. Sender: `models.Question`.
 

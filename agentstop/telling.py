@@ -10,11 +10,12 @@ from django.db import transaction
 from django.dispatch import Signal
 
 from agentstop import database, signals
-from agentstop.models import Decision, Operation, Question, Run, Task
+from agentstop.models import Decision, Operation, Question, Run, Task, Unseen
 from agentstop.models.facts import Decided
-from agentstop.states import FINAL_STATES, OperationState
+from agentstop.states import FINAL_STATES, OperationState, TaskState
 
 SETTLED = FINAL_STATES | {OperationState.NOT_SENT}
+OVER = (TaskState.STOPPED, TaskState.FINISHED)
 
 
 def of_tasks(signal: Signal, task_ids: tuple[int, ...], decision: Decision) -> None:
@@ -68,7 +69,27 @@ def of_denial(decision: Decision) -> None:
 
 def asks_for_settlements() -> bool:
     """Whether anybody wants to hear of them: every receipt goes by here."""
-    return signals.operation_settled.has_listeners(Operation)
+    return signals.operation_settled.has_listeners(Operation) or asks_for_unseen()
+
+
+def asks_for_unseen() -> bool:
+    """Whether anybody wants to hear of what people have missed."""
+    return bool(signals.unknowns_settled.has_listeners(Task))
+
+
+def of_unseen(task_id: int, operations: tuple[int, ...], people: tuple[Any, ...], at: datetime) -> None:
+    """These people have missed that the outcomes of these operations were settled."""
+    _with_commit(signals.unknowns_settled, Task, task=task_id, operations=operations, people=people, at=at)
+
+
+def _note_unseen(operation: Operation, now: datetime) -> None:
+    """Kept with the settlement itself, for the worker: of a task that is over, somebody has perhaps left."""
+    tasks = Task.objects.using(database.alias()).filter(pk=operation.task_id, state__in=OVER)
+    if tasks.exists():
+        row = Unseen(task_id=operation.task_id, operation=operation, settled_at=now)
+        Unseen.objects.using(database.alias()).bulk_create(
+            [row], update_conflicts=True, unique_fields=["operation"], update_fields=["settled_at"]
+        )
 
 
 def of_settlement(operation: Operation, before: str, now: datetime) -> None:
@@ -76,6 +97,8 @@ def of_settlement(operation: Operation, before: str, now: datetime) -> None:
     after = operation.state
     if before == after or (after not in SETTLED and before not in SETTLED) or before == OperationState.PREPARED:
         return
+    if before == OperationState.UNKNOWN and asks_for_unseen():
+        _note_unseen(operation, now)
     transaction.on_commit(
         partial(_tell_of_settlement, operation.pk, operation.task_id, str(before), str(after), now),
         using=database.alias(),

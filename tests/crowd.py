@@ -28,6 +28,18 @@ def crowd(owner: Any, **many: int) -> Task:
     return Task.objects.get(pk=run.task_id)
 
 
+def very_many(owner: Any, _: object) -> Task:
+    """Ten thousand, ten of them of unknown outcome."""
+    return crowd(owner, succeeded=9_900, failed=90, unknown=10)
+
+
+def one_more(owner: Any, _: object) -> Task:
+    """The newest task of theirs gets another one."""
+    task = Task.objects.filter(owner=owner).latest("pk")
+    _add(task.pk, "prepared", ["one more"])
+    return task
+
+
 def add(task_id: int, kind: str, number: int) -> list[int]:
     """Their ids."""
     before = Operation.objects.filter(task=task_id).count()

@@ -72,3 +72,18 @@ def _write_once(path: Path, text: str) -> None:
 def names(variable: str, default: str = "") -> list[str]:
     """The words of a variable, which stand between commas."""
     return [word.strip() for word in os.environ.get(variable, default).split(",") if word.strip()]
+
+
+def mailer() -> dict[str, Any]:
+    """How mail leaves: by the server of `MAIL_HOST` (with `MAIL_PORT`), else it is written to standard output."""
+    host = os.environ.get("MAIL_HOST", "")
+    if not host:
+        return {"BACKEND": "django.core.mail.backends.console.EmailBackend"}
+    options = {"host": host, "port": int(os.environ.get("MAIL_PORT") or 25)}
+    return {"BACKEND": "django.core.mail.backends.smtp.EmailBackend", "OPTIONS": options}
+
+
+def old_mailer() -> dict[str, Any]:
+    """The same by the settings of Django before 6.1."""
+    now = mailer()
+    return {"EMAIL_BACKEND": now["BACKEND"], **{f"EMAIL_{k.upper()}": v for k, v in now.get("OPTIONS", {}).items()}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import django
+
 from agentstop.testing.sandbox.connector import sandbox_connector
 from website import environment
 from website.demo.notes_connector import notes_connector
@@ -88,6 +90,15 @@ AGENTSTOP_CONNECTORS = {
     **({"sandbox": sandbox_connector(SANDBOX_ADDRESS)} if SANDBOX_ADDRESS else {}),
     **({"notes": notes_connector(NOTES_ADDRESS)} if NOTES_ADDRESS else {}),
 }
+
+# Mail to who had left when an unknown outcome was settled. Without a server for it, it goes to the log of the worker.
+MAILS_SETTLEMENTS = True
+SITE_ADDRESS = os.environ.get("SITE_ADDRESS", "").rstrip("/")  # as in https://the.name: for the links in mails
+DEFAULT_FROM_EMAIL = os.environ.get("MAIL_FROM", "agentstop@localhost")
+if django.VERSION >= (6, 1):
+    MAILERS = {"default": environment.mailer()}
+else:
+    vars().update(environment.old_mailer())
 
 LOGGING: dict[str, Any] = {
     "version": 1,

@@ -7,6 +7,7 @@ from agentstop.models.inputs import Input, InputEvent
 from agentstop.models.operation import Operation
 from agentstop.models.questions import Question
 from agentstop.models.task import Family, Run, ServingLink, Task
+from agentstop.models.unseen import Look, Unseen
 
 __all__ = [
     "Attempt",
@@ -18,10 +19,12 @@ __all__ = [
     "FreezeClock",
     "Input",
     "InputEvent",
+    "Look",
     "Operation",
     "Question",
     "Receipt",
     "Run",
     "ServingLink",
     "Task",
+    "Unseen",
 ]

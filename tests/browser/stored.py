@@ -14,11 +14,12 @@ django.setup()
 from datetime import timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
+from tests import crowd
 from tests.timeline import scene
 """
 STORE = """
 owner = get_user_model().objects.get(username={name!r})
-print(scene.{what}(owner, timezone.now() - timedelta(minutes=1)).pk)
+print({of}.{what}(owner, timezone.now() - timedelta(minutes=1)).pk)
 """
 HEAR = """
 from agentstop import bodies, database, settle
@@ -32,9 +33,9 @@ print("heard")
 """
 
 
-def stored(site: Demo, what: str, name: str = "ann") -> int:
-    """The task that this function of `tests.timeline.scene` has stored for a person of the demo."""
-    return int(_on(site, STORE.format(what=what, name=name)))
+def stored(site: Demo, what: str, name: str = "ann", of: str = "scene") -> int:
+    """The task that this function of `tests.timeline.scene` or `tests.crowd` has stored for a person of the demo."""
+    return int(_on(site, STORE.format(what=what, name=name, of=of)))
 
 
 def heard(site: Demo, task: int, action: str, *words: tuple[str, str, object]) -> None:

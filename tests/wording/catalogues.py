@@ -53,7 +53,7 @@ class Domain:
 DOMAINS = (
     Domain("agentstop", ("agentstop/**/*.py", "agentstop/templates/**/*.html", "agentstop/templates/**/*.svg"),
            "agentstop/locale"),
-    Domain("website", ("website/**/*.py", "templates/**/*.html"), "website/locale"),
+    Domain("website", ("website/**/*.py", "templates/**/*.html", "templates/**/*.txt"), "website/locale"),
 )  # fmt: skip
 
 

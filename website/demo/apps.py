@@ -1,6 +1,7 @@
 """The Django app of the demo."""
 
 from django.apps import AppConfig
+from django.conf import settings
 
 
 class DemoConfig(AppConfig):
@@ -8,3 +9,9 @@ class DemoConfig(AppConfig):
     label = "demo"
     verbose_name = "Demo"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from website import notices  # reads models, which are there only now
+
+        if getattr(settings, "MAILS_SETTLEMENTS", False):
+            notices.switch_on()

@@ -38,7 +38,7 @@ def make_people(file: Path) -> None:
     with transaction.atomic():
         for name, password in passwords.items():
             if not users.filter(username=name).exists():
-                users.create_user(name, password=password)
+                users.create_user(name, f"{name}@example.com", password)
         users.filter(username=OPERATOR).update(is_staff=True)
         users.get(username=OPERATOR).groups.add(_operators())
 

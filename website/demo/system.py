@@ -33,6 +33,7 @@ class System:
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "website.settings",
             "WEBSITE_FOLDER": str(self.folder),
+            "SITE_ADDRESS": f"http://{HOST}:{port}",
             **(environment or {}),
         }
         self.children: dict[str, Child] = {}

@@ -1,6 +1,7 @@
 """`manage.py agentstop_worker`: cancels and looks up what is due, until it is told to end.
 
-A freeze whose process died before the last task was reached is put in force.
+A freeze whose process died before the last task was reached is put in force. Who has missed that an unknown outcome was
+settled is told of by a signal.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from agentstop import database, freeze, reconcile, sending, wake
+from agentstop import database, freeze, reconcile, sending, unseen, wake
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Command(BaseCommand):
     def handle(self, *, once: bool, **options: Any) -> None:
         if once:
             freeze.complete()
+            unseen.tell()
             self.stdout.write(f"Followed up {reconcile.work()} operations.")
             return
         self._run()
@@ -85,6 +87,7 @@ class FollowUps:
 
     def _begin(self) -> float:
         freeze.complete()
+        unseen.tell()
         self._open = {future for future in self._open if not future.done()}
         if len(self._open) >= AT_ONCE:
             return IDLE

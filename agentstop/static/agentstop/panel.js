@@ -2,7 +2,9 @@
 (() => {
   "use strict";
   const PATIENCE = 2000; // ms that a socket may be down before a person is told: a reconnect is usually quicker
+  const SILENCE = 25000; // ms without a frame after which a socket is dead: the server sends one every ten seconds
   const waiting = new WeakMap();
+  const heard = new Map(); // panel: when a frame last came, and over which connection
   const panelOf = (event) => event.target.closest?.("[data-agentstop]");
 
   function mark(panel, state) {
@@ -30,8 +32,24 @@
 
   document.addEventListener("htmx:ws:after:connection", (event) => {
     const panel = panelOf(event);
-    if (panel) mark(panel, "on");
+    if (!panel) return;
+    heard.set(panel, { at: Date.now(), connection: event.detail.connection });
+    mark(panel, "on");
   });
+
+  document.addEventListener("htmx:ws:before:message:incoming", (event) => {
+    const panel = panelOf(event);
+    if (heard.has(panel)) heard.get(panel).at = Date.now();
+  });
+
+  setInterval(() => {
+    heard.forEach(({ at, connection }, panel) => {
+      if (!panel.isConnected) return heard.delete(panel);
+      if (panel.dataset.live !== "on" || Date.now() - at < SILENCE) return;
+      mark(panel, "down"); // the machine has slept, or its network is gone: such a socket does not close by itself
+      connection.socket?.close(); // and the carrier opens another one
+    });
+  }, 5000);
 
   document.addEventListener("htmx:ws:close", (event) => {
     const panel = panelOf(event);
