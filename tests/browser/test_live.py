@@ -56,7 +56,7 @@ def test_a_server_that_is_killed_and_comes_back_is_told_and_caught_up_with(
 def test_a_hidden_tab_has_no_socket_and_is_up_to_date_when_it_is_seen_again(enter: Enter) -> None:
     ann, other = enter("ann"), enter("ann")
     sockets: list[Any] = []
-    ann.on("websocket", sockets.append)
+    ann.on("websocket", lambda socket: sockets.append(socket))
     open_task(ann, "Hidden")
     other.goto(ann.url)
     ann.evaluate(LISTEN)
