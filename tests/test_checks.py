@@ -285,6 +285,6 @@ def _told(name: str, default: Any) -> str:
 
 
 def test_the_log_actions_told_are_those_of_the_code() -> None:
-    code = "".join(path.read_text() for path in (ROOT / "agentstop").rglob("*.py"))
+    code = "".join(path.read_text() for place in ("agentstop", "website") for path in (ROOT / place).rglob("*.py"))
     written = set(re.findall(r'extra ?= ?\{"action": "(\w+)"', code))
     assert set(re.findall(r"^\| `(\w+)` \| [A-Z]+ \|", OPERATING, re.MULTILINE)) == written
