@@ -44,10 +44,27 @@ def visible(user: Any) -> QuerySet[Task]:
 
 def get_visible(user: Any, task_id: int) -> Task:
     """The task, or TaskNotFound: a stranger learns nothing, not even that it exists."""
-    task = Task.objects.using(database.alias()).filter(pk=task_id).first()
+    task = _found(task_id)
     if task is None or not may(user, "view_task", task):
-        raise TaskNotFound(f"There is no task {task_id} for you. Check the address, or ask its owner.")
+        raise _not_for_you(task_id)
     return task
+
+
+def get_allowed(user: Any, permission: str, task_id: int, verb: Decided, *, reason: str = "") -> Task:
+    """The task, for a user who may do this to it; else as `require`, and TaskNotFound where there is none."""
+    task = _found(task_id)
+    if task is None:
+        raise _not_for_you(task_id)
+    require(user, permission, task, verb, reason=reason)
+    return task
+
+
+def _found(task_id: int) -> Task | None:
+    return Task.objects.using(database.alias()).filter(pk=task_id).first()
+
+
+def _not_for_you(task_id: int) -> TaskNotFound:
+    return TaskNotFound(f"There is no task {task_id} for you. Check the address, or ask its owner.")
 
 
 def require(
@@ -62,5 +79,5 @@ def require(
     )
     telling.of_denial(denied)
     if not may(user, "view_task", task):
-        raise TaskNotFound(f"There is no task {task.pk} for you. Check the address, or ask its owner.")
+        raise _not_for_you(task.pk)
     raise Denied(f"You may see task {task.pk}, and not {verb} it. Ask its owner or an operator.")

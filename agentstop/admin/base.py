@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -17,7 +18,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agentstop import database, permissions, reconcile, settle
+from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Operation, Task
+from agentstop.models.facts import Decided
 
 IN_LIST = 80  # characters of a text that a table shows
 ON_PAGE = 100  # rows of one kind that an object's page shows; its tool links lead to the others
@@ -139,6 +142,13 @@ def short(text: object, length: int = IN_LIST) -> str:
     """The beginning of a text on one line, for tables."""
     line = " ".join(str(text)[: 4 * length].split())
     return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def keep_denied(user: Any, tasks: Iterable[Task], permission: str, verb: Decided, reason: str = "") -> None:
+    """Keep what somebody tried who does not come into these pages, for each of the tasks that they may not do it to."""
+    for task in tasks:
+        with suppress(Denied, TaskNotFound):
+            permissions.require(user, permission, task, verb, reason=reason)
 
 
 def non_atomic(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

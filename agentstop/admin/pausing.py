@@ -14,9 +14,10 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import per_task, permissions, starting
-from agentstop.admin.base import ReadOnlyAdmin, Tool, non_atomic
+from agentstop.admin.base import ReadOnlyAdmin, Tool, keep_denied, non_atomic
 from agentstop.exceptions import Denied, Paused, Superseded, TaskNotFound
 from agentstop.models import Task
+from agentstop.models.facts import Decided
 from agentstop.pause import open_causes, pause, resume
 from agentstop.states import TaskState
 from agentstop.words import family_words
@@ -36,6 +37,11 @@ SAID = {
     },
 }
 FAILED = ngettext_lazy("%(count)d was not changed: %(why)s", "%(count)d were not changed: %(why)s", "count")
+NEEDS = {
+    "pause": ("pause_task", Decided.PAUSE),
+    "resume": ("pause_task", Decided.RESUME),
+    "new-run": ("start_run", Decided.START),
+}
 VERBS: dict[str, Callable[..., bool]] = {"pause": pause, "resume": resume}
 
 
@@ -44,7 +50,7 @@ class PausesTasks(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         own = [
-            path(f"<path:object_id>/{name}/", self._view(do), name=f"agentstop_task_{name.replace('-', '_')}")
+            path(f"<path:object_id>/{name}/", self._view(name, do), name=f"agentstop_task_{name.replace('-', '_')}")
             for name, do in (("pause", self._pause), ("resume", self._resume), ("new-run", self._new_run))
         ]
         return [*own, *super().get_urls()]
@@ -73,12 +79,14 @@ class PausesTasks(ReadOnlyAdmin):
             address = f"{self.address('task_new_run', task.pk)}?run={task.last_run}"
             yield Tool(gettext("New run"), address, button=True)
 
-    def _view(self, do: Callable[[HttpRequest, Task], None]) -> Callable[..., HttpResponse]:
+    def _view(self, name: str, do: Callable[[HttpRequest, Task], None]) -> Callable[..., HttpResponse]:
         def view(request: HttpRequest, object_id: str) -> HttpResponse:
             if request.method != "POST":
                 return HttpResponseNotAllowed(["POST"])
             task = self.get_object(request, object_id)
             if task is None or not self.has_view_permission(request, task):
+                if task is not None:
+                    keep_denied(request.user, [task], *NEEDS[name])
                 self.message_user(request, gettext("No such task. Nothing was changed."), messages.ERROR)
                 return HttpResponseRedirect(self.address("task_changelist"))
             do(request, task)

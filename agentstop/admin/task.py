@@ -15,13 +15,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import permissions
-from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic
+from agentstop.admin.base import ReadOnlyAdmin, Tool, keep_denied, moment, non_atomic
 from agentstop.admin.filters import SilentRuns, SilentTasks
 from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, OperationInline, RunInline
 from agentstop.admin.pausing import PausesTasks
 from agentstop.admin.questions import QuestionInline
 from agentstop.admin.stopping import StopForm, task_ids
 from agentstop.models import Run, ServingLink, Task
+from agentstop.models.facts import Decided
 from agentstop.reports.bulk_report import Choice, counts_of, stop_named, with_open
 from agentstop.states import TaskState
 
@@ -90,6 +91,7 @@ class TaskAdmin(PausesTasks):
     def stop_view(self, request: HttpRequest) -> HttpResponse:
         """GET asks about one task, POST stops what was confirmed, each task by itself."""
         if not self.has_view_permission(request):
+            self._keep_denied(request)
             return self._nothing_selected(request)
         if request.method != "POST":
             return self._ask(request, self._tasks(request, task_ids(request.GET.get("task", ""))))
@@ -99,6 +101,12 @@ class TaskAdmin(PausesTasks):
             context = {"title": gettext("What became of them"), "answers": answers, "counts": counts_of(answers)}
             return self.page(request, "task/stopped", context)
         return self._ask(request, self._tasks(request, form.chosen()), form)
+
+    def _keep_denied(self, request: HttpRequest) -> None:
+        form = StopForm(request.POST)
+        if request.method == "POST" and form.is_valid():
+            named, reason = self._tasks(request, form.chosen()), form.cleaned_data["reason"]
+            keep_denied(request.user, named, "stop_task", Decided.STOP, reason)
 
     def _tasks(self, request: HttpRequest, ids: list[int]) -> list[Task]:
         return list(self.get_queryset(request).filter(pk__in=ids))

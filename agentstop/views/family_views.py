@@ -14,6 +14,7 @@ from agentstop.accounts import family_account
 from agentstop.accounts.family_account import KnownChild
 from agentstop.exceptions import Paused, Stopped, Superseded
 from agentstop.models import Task
+from agentstop.models.facts import Decided
 from agentstop.reports import family_report, report
 from agentstop.states import TaskState
 from agentstop.views.addresses import address, answer, is_number
@@ -52,7 +53,7 @@ def new_run(request: HttpRequest, task: int) -> HttpResponse:
 
 def _begun(request: HttpRequest, task: int, run: int) -> str:
     if not starting.can_start():
-        permissions.get_visible(request.user, task)
+        permissions.get_allowed(request.user, "start_run", task, Decided.START)
         return family_words.NO_RUNNER
     try:
         starting.start(task, by=request.user, run=run)

@@ -50,7 +50,7 @@ def press_stop(request: HttpRequest, task: int) -> HttpResponse:
 @address("POST")
 def look_up(request: HttpRequest, task: int) -> HttpResponse:
     """Have the provider of one operation asked now."""
-    permissions.get_visible(request.user, task)
+    permissions.get_allowed(request.user, "view_task", task, Decided.LOOK_UP)
     number = request.POST.get("operation", "")
     operations = Operation.objects.using(database.alias()).filter(task=task)
     if not is_number(number, 18) or not operations.filter(pk=int(number)).exists():
