@@ -25,13 +25,13 @@ def reply(request: HttpRequest, task: int) -> HttpResponse:
 
     `answer-<id>` is the text of an answer, `reason-<id>` that of a decline.
     """
-    permissions.get_visible(request.user, task)
     press = next((name for name in PRESSES if name in request.POST), "")
     number, _, choice = request.POST.get(press, "").partition(".")
-    if not is_number(number, 18):
-        return HttpResponseBadRequest(f"One of {', '.join(PRESSES)} must be the number of a question.")
-    question = Question.objects.using(database.alias()).filter(task=task, pk=int(number)).first()
+    question = _question(task, number)
     if question is None:
+        permissions.get_visible(request.user, task)
+        if not is_number(number, 18):
+            return HttpResponseBadRequest(f"One of {', '.join(PRESSES)} must be the number of a question.")
         raise TaskNotFound(f"There is no question {number} of task {task} for you.")
     try:
         message = _reply(request, question, press, choice)
@@ -40,6 +40,12 @@ def reply(request: HttpRequest, task: int) -> HttpResponse:
     except NotOpen as refusal:
         message = gettext(sentences.NOT_TAKEN[refusal.why]) % {"who": _who(question)}
     return answer(request, task, message)
+
+
+def _question(task: int, number: str) -> Question | None:
+    if not is_number(number, 18):
+        return None
+    return Question.objects.using(database.alias()).filter(task=task, pk=int(number)).first()
 
 
 def _reply(request: HttpRequest, question: Question, press: str, choice: str) -> str:

@@ -124,4 +124,4 @@ def test_nothing_is_pressed_by_a_link_or_by_somebody_of_another_department(
         "No such task. Nothing was changed."
     ]
     assert Task.objects.get(pk=run.task_id).state == "active"
-    assert not Decision.objects.filter(verb="pause").exists()
+    assert set(Decision.objects.exclude(verb="start", effect="applied").values_list("by", "effect")) == {(stranger.pk, "denied")}

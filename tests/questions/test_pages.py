@@ -126,7 +126,8 @@ def test_a_strangers_press_and_a_question_of_another_task_are_not_found(run: Run
     assert press(browser(ann), run, approve=10**17).status_code == 404
     assert press(Client(), run, approve=question.pk).status_code == 302
     assert browser(ann).get(f"/tasks/{run.task_id}/answer/").status_code == 405
-    assert not Decision.objects.filter(question__isnull=False).exists()
+    kept = Decision.objects.get(question__isnull=False)
+    assert (kept.question, kept.by, kept.effect, kept.task_id) == (question, ben, "denied", run.task_id)
 
 
 def test_a_viewer_reads_it_and_has_no_buttons_and_is_denied(run: Run, ben: User) -> None:
