@@ -102,6 +102,20 @@ def test_what_was_typed_for_hundreds_of_children_is_held_and_what_they_have_sent
     assert list(differences()) == []
 
 
+def test_ten_thousand_children_are_kept_in_one_call_and_one_that_is_none_of_them_is_named() -> None:
+    """R31: all or none: a call that names a stranger's child, or one that never was, changes nothing."""
+    root, first = tree("wide", MANY)
+    children = Task.objects.filter(pk__gte=first, pk__lt=first + MANY)
+    with pytest.raises(ValueError, match="keep names task 999999999"):
+        begin(root.task_id, keep=[*range(first, first + MANY), 999_999_999])
+    root.check()
+    newer = begin(root.task_id, keep=range(first, first + MANY))
+    assert (newer.number, children.filter(state="active").count()) == (2, MANY)
+    assert ServingLink.objects.filter(parent=root.task_id, parent_run=2).count() == MANY
+    assert stop(root.task_id).descendants == MANY
+    assert list(differences()) == []
+
+
 def test_a_ring_of_ten_thousand_is_refused_and_a_link_to_its_end_is_not() -> None:
     root, first = tree("chain", MANY)
     last = Run(first + MANY - 1, 1)

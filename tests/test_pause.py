@@ -1,4 +1,4 @@
-"""A pause holds dispatch and ends nothing: callers wait, children are held with their parents, a stop is immediate."""
+"""R33: a pause holds dispatch and ends nothing; callers wait, children are held with parents, a stop is immediate."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ def waiting(in_thread: InThread, tools: None, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("caller", [call, acall])
 def test_a_caller_waits_until_it_is_resumed_and_then_sends(ann: User, waiting: Start, caller: Caller) -> None:
+    """R33: in the same run as before."""
     run = begin("x", owner=ann)
     assert pause(run.task_id, by=ann, reason="let me look")
     future = waiting(caller, run)
@@ -73,6 +74,8 @@ def test_a_caller_waits_until_it_is_resumed_and_then_sends(ann: User, waiting: S
     assert resume(run.task_id, by=ann)
     assert future.result(HANG_GUARD).accepted
     run.check()
+    task = Task.objects.get(pk=run.task_id)
+    assert (task.live_run, task.last_run, task.runs.count()) == (run.number, run.number, 1)
 
 
 @pytest.mark.parametrize("caller", [call, acall])

@@ -124,4 +124,6 @@ def test_nothing_is_pressed_by_a_link_or_by_somebody_of_another_department(
         "No such task. Nothing was changed."
     ]
     assert Task.objects.get(pk=run.task_id).state == "active"
-    assert set(Decision.objects.exclude(verb="start", effect="applied").values_list("by", "effect")) == {(stranger.pk, "denied")}
+    assert set(Decision.objects.exclude(verb="start", effect="applied").values_list("by", "effect")) == {
+        (stranger.pk, "denied")
+    }

@@ -13,8 +13,10 @@ from django.utils import timezone
 
 from agentstop import sessions, wake
 from agentstop.live import registry
+from agentstop.models import Decision, Task
 from agentstop.runs import Run
 from agentstop.sending import in_domain
+from agentstop.stop import astop
 from tests.live.conftest import APPLICATION, Open, session_of
 
 pytestmark = pytest.mark.asyncio
@@ -130,3 +132,18 @@ async def test_a_page_that_goes_away_leaves_nothing_behind(open_socket: Open, ru
     assert not registry().boards
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) <= before
+
+
+async def test_a_page_that_goes_away_stops_nothing_and_a_stop_needs_no_page(
+    open_socket: Open, run: Run, anns_session: str, ann: User
+) -> None:
+    """R32: one is closed, one takes nothing any more."""
+    closed, _stalled = [await open_socket(run.task_id, anns_session) for _ in range(2)]
+    await closed.frame()
+    await closed.communicator.disconnect(timeout=60)
+    before = await in_domain(Task.objects.get, pk=run.task_id)
+    assert (before.state, before.live_run) == ("active", run.number)
+    await in_domain(run.check)
+    assert not await in_domain(Decision.objects.exclude(verb="start").exists)
+    assert (await astop(run.task_id, by=ann)).stopped
+    assert (await in_domain(Task.objects.get, pk=run.task_id)).state == "stopped"

@@ -23,9 +23,12 @@ from django.test import Client
 
 from agentstop import reconcile, sending
 from agentstop.answers import answer, decline
-from agentstop.exceptions import Declined, NotOpen, Stopped, Unanswered
-from agentstop.models import Attempt, Decision, Question
+from agentstop.exceptions import Declined, Frozen, NotOpen, Stopped, Unanswered
+from agentstop.freeze import freeze
+from agentstop.lifecycle import create
+from agentstop.models import Attempt, Decision, Question, Task
 from agentstop.outcomes import Outcome
+from agentstop.pause import pause
 from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
@@ -243,6 +246,63 @@ def test_stop_can_be_pressed_whatever_became_of_a_question(tools: None, ann: Use
     assert task_of(run).state == "stopped"
     disabled = f'type="button" aria-disabled="true" aria-describedby="{prefix}-why-not" name="run" value="{run.number}"'
     assert disabled in page(ann, run)
+
+
+def queued(ann: User) -> Task:
+    return create("Report", owner=ann)
+
+
+def paused(ann: User) -> Task:
+    run = begin("Report", owner=ann)
+    pause(run.task_id, by=ann)
+    return task_of(run)
+
+
+def frozen(ann: User) -> Task:
+    freeze(connector="tools", reason="because")
+    run = begin("Report", owner=ann)
+    with pytest.raises(Frozen):
+        run.call("work", connector="tools", key="k", send=lambda op: "sent")
+    return task_of(run)
+
+
+def silent(ann: User) -> Task:
+    run = begin("Report", owner=ann)
+    let_pass(run.task_id, 3600.0)
+    return task_of(run)
+
+
+def in_retry(ann: User) -> Task:
+    run = begin("Report", owner=ann)
+    assert run.call("work", connector="tools", key="k", send=lambda op: 1 / 0).failed
+    return task_of(run)
+
+
+def begun_again(ann: User) -> Task:
+    run = begin("Report", owner=ann)
+    stop(run.task_id, by=ann)
+    return task_of(begin(run.task_id, by=ann))
+
+
+def finished_with_a_child(ann: User) -> Task:
+    run = begin("Report", owner=ann)
+    begin("child", serves=[run])
+    run.finish()
+    return task_of(run)
+
+
+@pytest.mark.parametrize("bring", [queued, paused, frozen, silent, in_retry, begun_again, finished_with_a_child])
+def test_stop_can_be_pressed_in_every_state_in_which_something_may_happen(
+    tools: None, ann: User, bring: Callable[[User], Task]
+) -> None:
+    """R5: the button is there, works at once, and is not offered again."""
+    task, client = bring(ann), Client()
+    client.force_login(ann)
+    offered = f'<button type="submit" form="agentstop-task-{task.pk}-stop" name="run" value="{task.last_run}"'
+    assert offered in client.get(f"/tasks/{task.pk}/").content.decode()
+    assert client.post(f"/tasks/{task.pk}/stop/", {"run": task.last_run}).status_code == 302
+    assert not Task.objects.filter(state__in=["active", "paused"]).exists()
+    assert offered not in client.get(f"/tasks/{task.pk}/").content.decode()
 
 
 def test_what_a_person_is_told_is_what_the_agent_gets(sandbox: SandboxClient, in_thread: InThread, ann: User) -> None:

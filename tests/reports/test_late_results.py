@@ -17,9 +17,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 
 from agentstop import database, sending, settle
+from agentstop.exceptions import Stale
 from agentstop.models import ContextEntry, Receipt
 from agentstop.models import Run as RunRow
 from agentstop.reconcile import work
@@ -146,3 +147,24 @@ def test_half_of_a_streamed_answer_stays_as_it_was_reported(tools: None, ann: Us
     assert [claim for claim, _ in bodies] == ["progress", "progress", "lost"]
     assert [body for claim, body in bodies if claim == "progress"] == ["0.25", "0.5"]
     assert seen(run, "k").label in {Label.STILL_ACTIVE, Label.UNKNOWN}
+
+
+def test_what_was_streamed_into_the_hosts_own_table_before_the_stop_stays_and_is_marked_partial(
+    tools: None, ann: User
+) -> None:
+    """R25: each part is admitted by itself; the one after the stop is kept out, and the page says how far it came."""
+    run = begin("Stream", owner=ann)
+    with pytest.raises(Stale), run.dispatch("stream", connector="tools", key="k") as op:
+        for number, part in enumerate(["Dear ", "all, ", "never read"], start=1):
+            if number == 3:
+                stop(run.task_id, by=ann)
+            with run.admitting(op.id):
+                Group.objects.create(name=part)
+            op.progress(number / 4)
+    assert list(Group.objects.order_by("pk").values_list("name", flat=True)) == ["Dear ", "all, "]
+    shown, told = page(ann, run), seen(run, "k")
+    assert "The provider last said that it was 50 % done." in shown
+    assert told.label in {Label.STILL_ACTIVE, Label.UNKNOWN}
+    assert "completed" not in told.label
+    newer = begin(run.task_id, by=ann)
+    assert newer.tool_results(["k"])["k"].startswith("May have been done.")
