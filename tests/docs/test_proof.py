@@ -1,4 +1,4 @@
-"""The table of races names the tests that play each point, and leaves none out."""
+"""The tables of proof name tests that there are; that of the races leaves none out."""
 
 from __future__ import annotations
 
@@ -48,3 +48,23 @@ def test_the_table_of_races_names_the_tests_that_play_each_point() -> None:
 def test_every_point_is_in_the_table() -> None:
     rows = table(ROOT / "docs" / "proof.md", "Both sides of each race")
     assert [row[0] for row in rows] == [f"P{number}" for number in range(13)]
+
+
+DEFINED = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
+
+
+def elsewhere() -> Iterator[tuple[str, list[str]]]:
+    """Each case of what went wrong elsewhere, with the tests that are named for it."""
+    page = (ROOT / "docs" / "proof.md").read_text()
+    section = page.split("\n## What went wrong elsewhere\n")[1].split("\n## ")[0]
+    for heading in re.findall(r"^### (.+)$", section, re.MULTILINE):
+        for case, tests in table(ROOT / "docs" / "proof.md", heading):
+            yield case, words(tests)
+
+
+def test_each_case_of_what_went_wrong_elsewhere_names_tests_that_there_are() -> None:
+    defined = {name for file in (ROOT / "tests").rglob("test_*.py") for name in DEFINED.findall(file.read_text())}
+    cases = list(elsewhere())
+    assert len(cases) > 15
+    assert [case for case, tests in cases if not tests] == []
+    assert [name for _, tests in cases for name in tests if name not in defined] == []
