@@ -46,18 +46,23 @@ async def _beat(passed: Pass, ended: Future[None]) -> None:
             logger.warning("a heartbeat was not stored", exc_info=True, extra={"operation": passed.operation})
 
 
-@database.retried
 def renew(passed: Pass) -> bool:
     """Extend the lease, unless it is over; one way only, by the database's clock."""
+    return extend(passed.operation, passed.attempt_id, passed.lease.seconds)
+
+
+@database.retried
+def extend(operation_id: int, attempt_id: int, seconds: float) -> bool:
+    """As `renew`, for an attempt that is named: so many seconds from now, and a margin."""
     using = database.alias()
     with database.durable():
-        operation = database.locked(Operation.objects.filter(pk=passed.operation)).get()
+        operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
         now = database.now()
-        lease_until = now + timedelta(seconds=passed.lease.seconds + conf.LEASE_MARGIN)
-        alive = Attempt.objects.using(using).filter(pk=passed.attempt_id, lease_until__gt=now)
-        if not alive.update(lease_until=lease_until):
+        lease_until = now + timedelta(seconds=seconds + conf.LEASE_MARGIN)
+        attempt = Attempt.objects.using(using).filter(pk=attempt_id, operation=operation)
+        if not attempt.filter(lease_until__gt=now).update(lease_until=lease_until):
             return False
-        if operation.attempts == passed.attempt:
+        if attempt.filter(number=operation.attempts).exists():
             operation.lease_until = lease_until
             Operation.objects.using(using).filter(pk=operation.pk).update(lease_until=lease_until)
         settle.refold([operation], now)

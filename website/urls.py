@@ -19,5 +19,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("logout/", LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
     path("favicon.ico", RedirectView.as_view(url=static("icon.svg"))),
+    path("api/", include("agentstop.api.urls")),
     path("", include("agentstop.urls")),  # after this site's own page of a task, which has the same address
 ]

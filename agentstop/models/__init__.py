@@ -7,6 +7,7 @@ from agentstop.models.inputs import Input, InputEvent
 from agentstop.models.operation import Operation
 from agentstop.models.questions import Question
 from agentstop.models.task import Family, Run, ServingLink, Task
+from agentstop.models.tokens import ServiceToken
 from agentstop.models.unseen import Look, Unseen
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Question",
     "Receipt",
     "Run",
+    "ServiceToken",
     "ServingLink",
     "Task",
     "Unseen",

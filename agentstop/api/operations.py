@@ -1,0 +1,123 @@
+"""Operations: the gate for a process elsewhere, what it has heard, and what became of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from agentstop import database, permissions, reconcile, remote
+from agentstop import request as requests
+from agentstop.accounts import selection
+from agentstop.api import shapes, telling
+from agentstop.api.answers import REFUSALS
+from agentstop.api.callers import agent_of, agents, anyone, caller, require_connector
+from agentstop.api.problems import Problem
+from agentstop.api.shapes import Id, Number
+from agentstop.exceptions import TaskNotFound
+from agentstop.models import Operation
+from agentstop.models.facts import Decided
+from agentstop.remote import Passed, Ticket
+from agentstop.reports import report
+from agentstop.states import Claim, OperationState
+from agentstop.tokens import Scope
+
+of_runs = Router(tags=["operations"])
+router = Router(tags=["operations"])
+
+
+@of_runs.post(
+    "",
+    response={201: shapes.PassedOut, 200: shapes.DoneBeforeOut, **REFUSALS},
+    auth=agents(Scope.RUN),
+    operation_id="gate",
+    by_alias=True,
+)
+def gate(request: HttpRequest, task: Id, run: Number, wish: shapes.GateIn) -> Status[Any]:
+    """Ask for leave to send, once: 201 is a pass for this attempt. Send on no other answer.
+
+    The pass is committed when it is answered. Where the answer is lost, ask again with the same key: 409 `in_flight`
+    while somebody may still send, then `outcome_unknown`, or a new pass where sending again is known to be harmless.
+    """
+    require_connector(request, wish.connector)
+    agent_of(request, task, verb=Decided.START)
+    found = remote.enter(_request(task, run, wish))
+    if isinstance(found, Passed):
+        return Status(201, _passed(found))
+    got = shapes.DoneBeforeOut(
+        passed=False, operation=found.operation, got=found.outcome, result=found.result, error=found.error
+    )
+    return Status(200, got)
+
+
+def _request(task: int, run: int, wish: shapes.GateIn) -> requests.Request:
+    options: Any = wish.model_dump(exclude={"action", "args"}, exclude_none=True)
+    try:
+        return requests.make(task, run, wish.action, wish.args, options)
+    except ValueError as error:
+        raise Problem("invalid", str(error)) from error
+
+
+def _passed(found: Passed) -> shapes.PassedOut:
+    return shapes.PassedOut(
+        passed=True,
+        operation=found.operation,
+        attempt=found.attempt,
+        idempotency_key=found.idempotency_key,
+        held=str(found.ticket),
+        good_for=found.ticket.lease,
+        deadline=found.ticket.deadline,
+    )
+
+
+@router.post(
+    "/{operation}/receipts",
+    response={200: shapes.ReceiptOut, **REFUSALS},
+    auth=agents(Scope.RUN),
+    operation_id="hand_in_receipt",
+)
+def receipt(request: HttpRequest, operation: Id, heard: shapes.ReceiptIn) -> shapes.ReceiptOut:
+    """What was heard of an attempt. It is kept whatever has become of the run; handed in twice, it is kept twice.
+
+    `succeeded` with its result, `failed`: the provider says that there is no effect; `accepted` with its `ref`;
+    `progress`; `unsent`: no byte has left, proven; `lost`: nothing is known.
+    """
+    ticket = Ticket.read(heard.held, operation=operation)
+    agent_of(request, ticket.task)
+    if (heard.progress is None) is (heard.claim == "progress"):
+        raise Problem("invalid", "progress: a number from 0 to 1 belongs to the claim 'progress', and to no other.")
+    said = heard.progress if heard.claim == "progress" else heard.said
+    settled = remote.hand_in(ticket, Claim(heard.claim), ref=heard.ref, said=said)
+    state = OperationState(settled.state)
+    return shapes.ReceiptOut(operation=operation, state=state, got=settled.outcome, error=settled.error)
+
+
+@router.get(
+    "/{operation}", response={200: shapes.OperationOut, **REFUSALS}, auth=anyone(Scope.READ), operation_id="operation"
+)
+def read(request: HttpRequest, operation: Id) -> shapes.OperationOut:
+    """What is known of an operation now."""
+    return _told(operation, caller(request).user)
+
+
+@router.post(
+    "/{operation}/look-up",
+    response={200: shapes.LookedOut, **REFUSALS},
+    auth=anyone(Scope.CONTROL),
+    operation_id="look_up",
+)
+def look_up(request: HttpRequest, operation: Id) -> shapes.LookedOut:
+    """Ask the provider now what became of it, where it can be asked; that has no effect of its own."""
+    who = caller(request)
+    _told(operation, who.user)
+    asked = reconcile.look_up_now(operation, by=who.user)
+    return shapes.LookedOut(asked=asked, operation=_told(operation, who.user))
+
+
+def _told(operation: int, user: Any) -> shapes.OperationOut:
+    row = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation).first()
+    if row is None or not permissions.may(user, "view_task", row.task):
+        raise TaskNotFound(f"There is no operation {operation} for you.")
+    told, _ = report.load(row.task_id, user, selection.only([operation]))
+    return telling.operation(next(each for each in told.operations if each.id == operation))

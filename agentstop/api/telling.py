@@ -1,0 +1,110 @@
+"""Rows and reports in the shapes of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentstop.api import shapes
+from agentstop.models import Task
+from agentstop.permissions import get_visible
+from agentstop.reports import report
+from agentstop.reports.operation_report import OperationReport
+from agentstop.reports.question_report import QuestionReport
+from agentstop.reports.remedies import name_of
+from agentstop.reports.report import TaskReport
+from agentstop.states import TaskState
+
+
+def task(row: Task) -> shapes.TaskOut:
+    """A task."""
+    stopped = None
+    if row.stopped_at is not None:
+        by = name_of(row.stopped_by) or (row.stop_decision.policy if row.stop_decision is not None else "")
+        stopped = shapes.StoppedOut(by=by, at=row.stopped_at, reason=row.stop_reason)
+    return shapes.TaskOut(
+        id=row.pk,
+        title=row.title,
+        owner=name_of(row.owner),
+        subject=_subject(row),
+        state=TaskState(row.state),
+        since=row.state_since,
+        run=row.last_run,
+        live=row.live_run is not None,
+        stopped=stopped,
+        created_at=row.created_at,
+    )
+
+
+def _subject(row: Task) -> str:
+    kind = row.subject_type
+    return f"{kind.app_label}.{kind.model}:{row.subject_id}" if kind is not None else ""
+
+
+def whole(task_id: int, user: Any) -> shapes.ReportOut:
+    """The report of a task as this user may read it; TaskNotFound where there is none for them."""
+    told, role = report.load(task_id, user)
+    return shapes.ReportOut(
+        task=task(get_visible(user, task_id)),
+        summary=told.summary,
+        agent=told.agent.text,
+        failures=told.failures,
+        held=[each.text for each in told.held],
+        operations=[operation(each) for each in told.operations],
+        others=[text for text in (told.rest.open_text, told.rest.text) if text],
+        questions=[question(each) for each in told.questions],
+        family=told.family.counts if role.sees_family else "",
+        goes_on=told.goes_on,
+        unsure=told.unsure,
+        stoppable=told.stoppable,
+        overdue=told.overdue,
+        changes_at=told.changes_at,
+        cursor=cursor(told),
+    )
+
+
+def cursor(told: TaskReport) -> str:
+    """Another one whenever what is told is."""
+    return told.digest
+
+
+def operation(told: OperationReport) -> shapes.OperationOut:
+    """An operation."""
+    return shapes.OperationOut(
+        id=told.id,
+        key=told.key,
+        incarnation=told.incarnation,
+        connector=told.connector,
+        action=told.action,
+        summary=told.summary,
+        ref=told.ref,
+        state=told.state,
+        is_open=told.is_open,
+        cancellation=told.cancellation,
+        label=told.reading.label,
+        name=told.reading.name,
+        evidence=told.reading.evidence,
+        cancelling=told.reading.cancellation,
+        next_step=told.reading.next_step,
+        limit=told.reading.limit,
+        since=told.reading.since,
+        progress=told.progress.fraction if told.progress is not None else None,
+        link=told.link,
+        can_look_up=told.can_look_up,
+    )
+
+
+def question(told: QuestionReport) -> shapes.QuestionOut:
+    """A question."""
+    return shapes.QuestionOut(
+        id=told.id,
+        kind=told.kind.value,
+        text=told.text,
+        choices=list(told.choices),
+        details=told.details,
+        operation=told.operation,
+        state=told.state,
+        asked_at=told.asked_at,
+        until=told.until,
+        value=told.answer,
+        reason=told.reason,
+    )

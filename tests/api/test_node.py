@@ -1,0 +1,101 @@
+"""R46: the agent of `docs/examples`, on Node, with nothing but fetch, beside a provider that holds its answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django.live_server_helper import LiveServer
+
+from agentstop import lifecycle
+from agentstop.models import Call, Operation, Run
+from agentstop.waiting import until
+from tests.api.conftest import Caller, Token
+from tests.conftest import HANG_GUARD, InThread
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AGENT = Path(__file__).resolve().parents[2] / "docs" / "examples" / "agent.mjs"
+NODE = shutil.which("node")
+
+
+class Provider(ThreadingHTTPServer):
+    """Takes each mail at once; of the second it holds the answer."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Mails)
+        self.taken: list[tuple[str, str]] = []
+        self.holding, self.released = threading.Event(), threading.Event()
+
+
+class _Mails(BaseHTTPRequestHandler):
+    server: Provider
+
+    def do_POST(self) -> None:
+        to = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.taken.append((to, self.headers["Idempotency-Key"]))
+        if to == "ben":
+            self.server.holding.set()
+            self.server.released.wait(HANG_GUARD)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"sent to {to}".encode())
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as provider:
+        threading.Thread(target=provider.serve_forever, daemon=True).start()
+        yield provider
+        provider.shutdown()
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_an_agent_on_node_goes_through_gate_receipt_and_stop(
+    live_server: LiveServer, provider: Provider, tools: None, ann: User, token: Token, in_thread: InThread
+) -> None:
+    task = lifecycle.create("Three mails", owner=ann)
+    environment = os.environ | {
+        "AGENTSTOP": f"{live_server.url}/api",
+        "AGENTSTOP_TOKEN": token(ann, "run", connectors=("tools",)),
+        "PROVIDER": f"http://127.0.0.1:{provider.server_address[1]}",
+    }
+    ran = in_thread(
+        subprocess.run,
+        [str(NODE), str(AGENT), str(task.pk)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=HANG_GUARD,
+        check=False,
+    )
+    assert provider.holding.wait(HANG_GUARD), ran.result(1)
+    stopped = Caller(user=ann).post(f"/tasks/{task.pk}/stop", run=1).body
+    assert stopped["stopped"] and len(stopped["open"]) == 1
+    halted = in_thread(_until_halted, task.pk)
+    halted.result(HANG_GUARD)  # the stop has freed the agent, while the provider still holds its answer
+    provider.released.set()
+    done = ran.result(HANG_GUARD)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["ann accepted sent to ann", "ben ignored ", "cem not sent: stopped"]
+    assert [to for to, _ in provider.taken] == ["ann", "ben"]
+    told = {operation.key: operation for operation in Operation.objects.all()}
+    assert {key: operation.state for key, operation in told.items()} == {
+        "mail:ann": "succeeded", "mail:ben": "succeeded", "mail:cem": "not_sent",
+    }  # fmt: skip
+    assert {str(told[f"mail:{to}"].idempotency_key) for to in ("ann", "ben")} == {key for _, key in provider.taken}
+    assert Call.objects.get(operation=told["mail:ben"]).outcome == "ignored"
+
+
+def _until_halted(task: int) -> None:
+    until(lambda: Run.objects.filter(task=task, halted_at__isnull=False).first(), task, timeout=HANG_GUARD)
