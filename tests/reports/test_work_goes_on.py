@@ -6,7 +6,7 @@ Shown elsewhere:
 |---|---|
 | another task on the same connector goes on untouched | `races/scene.py` in every race, `test_whom_it_hits.py` |
 | a long tool: the caller is freed at the stop, the late result is a receipt | `gate/test_under_way.py`, rows 6 and 7 |
-| cancelling goes by a request of its own, not by a closed socket | `races/test_both_sides.py`, P5 |
+| a model's stream is closed, or listed as still active | `test_streams.py` |
 | the panel is closed, or opened elsewhere: every window says the same | `browser/test_pages.py`, `live/test_lists.py` |
 | the process of the page dies, and the task is stopped from elsewhere | `test_status.py` |
 | a paused task's callers are freed by the stop | `test_pause.py` |
@@ -21,20 +21,24 @@ import threading
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from agentstop import sending
 from agentstop.answers import answer
 from agentstop.exceptions import NotOpen, Stopped, Superseded
 from agentstop.models import Attempt, Operation, Question
+from agentstop.reconcile import work
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
+from agentstop.testing.sandbox.connector import sandbox_connector
 from agentstop.words.wording import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import call_outcomes, task_of
 from tests.reports.acts import (
     NOTIFY,
+    REPORT,
     UPLOAD,
     ask,
     asked,
@@ -48,6 +52,7 @@ from tests.reports.acts import (
     words,
 )
 from tests.reports.conftest import StartWorker
+from tests.reports.proxies import swallowing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -100,6 +105,32 @@ def test_calls_that_wait_side_by_side_for_the_gate_are_all_accounted_for(
     assert len(sandbox.ledger()["effects"]) <= left  # one that had passed the gate may have given up before its write
     assert told.count("stopped") == 40 - left
     assert set(report.open) <= set(Operation.objects.filter(attempts=1).values_list("pk", flat=True))
+    assert_agrees(sandbox, run)
+
+
+def test_what_a_proxy_does_not_pass_on_is_cancelled_by_a_request_of_its_own(
+    sandbox: SandboxClient, in_thread: InThread, settings: Settings, ann: User
+) -> None:
+    """R14: the client has closed, the proxy has swallowed that, and the job goes on until it is told by name."""
+    with swallowing(sandbox.address) as proxy:
+        settings.AGENTSTOP_CONNECTORS = {"sandbox": sandbox_connector(proxy.address)}
+        run = begin("Report", owner=ann)
+        sandbox.hold("accepted", "job")
+        sandbox.hold("working", "job")
+        options = {"connector": "sandbox", "key": "job", "on_stop": "cancel"}
+        called = in_thread(run.call, REPORT, words("job"), **options)
+        sandbox.wait("accepted", "job")
+        stop(run.task_id, by=ann)
+        assert called.result(HANG_GUARD).ignored
+        assert proxy.left.wait(HANG_GUARD)
+        eventually(lambda: seen(run, "job").label, Label.UNKNOWN)
+        sandbox.release("accepted", "job")
+        sandbox.wait("working", "job")
+        assert sandbox.ledger(task="job")["effects"][0]["state"] == "running"
+        long_after(run)
+        while work():
+            pass
+    assert (seen(run, "job").label, counts(sandbox, run, "job")["cancels"]) == (Label.CANCELLED, 1)
     assert_agrees(sandbox, run)
 
 
