@@ -27,7 +27,7 @@ from agentstop.models.facts import Decided
 from agentstop.passes import Lease
 from agentstop.providers.base import Answer, CancelReply
 from agentstop.sending import in_domain, sender
-from agentstop.settle import Heard
+from agentstop.settle import Heard, Settled
 from agentstop.states import FINAL_STATES, Claim, Source, Verb
 
 logger = logging.getLogger(__name__)
@@ -68,6 +68,15 @@ def waiting_too_long() -> QuerySet[Operation]:
 
 def look_up_now(operation_id: int, *, by: Any) -> bool:
     """A person wants to know now; False where the provider cannot be asked about this operation."""
+    asked = begin_look_up(operation_id, by=by)
+    if asked is None:
+        return False
+    _within(asked, conf.DEADLINE + 5)
+    return True
+
+
+def begin_look_up(operation_id: int, *, by: Any) -> Future[Settled | None] | None:
+    """The same, without waiting: a future of what it became, None where no answer came; None where nobody is asked."""
     operation = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation_id).first()
     if operation is None:
         raise TaskNotFound(f"There is no operation {operation_id} for you.")
@@ -75,11 +84,9 @@ def look_up_now(operation_id: int, *, by: Any) -> bool:
     Decision.objects.using(database.alias()).create(
         task_id=operation.task_id, operation=operation, verb=Decided.LOOK_UP, by=by, at=database.now()
     )
-    possible = can_look_up(operation)
-    if possible:
-        _within(sender().start(lambda: asking.look(operation)), conf.DEADLINE + 5)
+    asked = sender().start(lambda: asking.look(operation)) if can_look_up(operation) else None
     wake.announce(operation.task_id)
-    return possible
+    return asked
 
 
 def _within(looking: Future[Any], seconds: float) -> None:

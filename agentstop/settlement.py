@@ -18,10 +18,17 @@ class NotSettled(AgentStopError):
     """Evidence has settled this operation, or it is on its way: a person's word would add nothing."""
 
 
-def settle_by_hand(operation_id: int, *, by: Any, outcome: Claim | str, reason: str) -> Settled:
+class SentAgain(NotSettled):
+    """It was sent again since the person looked: what they know is not about that."""
+
+
+def settle_by_hand(
+    operation_id: int, *, by: Any, outcome: Claim | str, reason: str, attempts: int | None = None
+) -> Settled:
     """Record that this person settles the operation as succeeded, failed or cancelled, and why.
 
-    It decides where the provider has not been heard to differ since. Raises ValueError without a reason or for another
+    It decides where the provider has not been heard to differ since. `attempts`: how many the person saw; where it was
+    sent again since, their word is not about that, and nothing is settled. Raises ValueError without a reason or for another
     outcome, NotSettled where there is nothing to settle by hand, Denied or TaskNotFound.
     """
     claim = _outcome(outcome)
@@ -32,7 +39,7 @@ def settle_by_hand(operation_id: int, *, by: Any, outcome: Claim | str, reason: 
     if operation is None:
         raise TaskNotFound(f"There is no operation {operation_id} for you.")
     permissions.require(by, "settle_operation", operation.task, Decided.SETTLE, reason=reason)
-    settled = _commit(operation_id, by, claim, reason)
+    settled = _commit(operation_id, by, claim, reason, attempts)
     wake.announce(operation.task_id)
     return settled
 
@@ -45,11 +52,13 @@ def _outcome(outcome: Claim | str) -> Claim:
 
 
 @database.retried
-def _commit(operation_id: int, by: Any, claim: Claim, reason: str) -> Settled:
+def _commit(operation_id: int, by: Any, claim: Claim, reason: str, attempts: int | None) -> Settled:
     with database.durable():
         operation = database.locked(Operation.objects.filter(pk=operation_id)).get()
         now = database.now()
         settle.refold([operation], now)
+        if attempts is not None and operation.attempts != attempts:
+            raise SentAgain(f"Operation {operation_id} was sent again since you looked. Look again before you settle it.")
         if operation.state not in SETTLED_BY_HAND:
             raise NotSettled(
                 f"Operation {operation_id} is {operation.state}: only an unknown outcome, or one that the provider has "
