@@ -58,7 +58,9 @@ def _commit(operation_id: int, by: Any, claim: Claim, reason: str, attempts: int
         now = database.now()
         settle.refold([operation], now)
         if attempts is not None and operation.attempts != attempts:
-            raise SentAgain(f"Operation {operation_id} was sent again since you looked. Look again before you settle it.")
+            raise SentAgain(
+                f"Operation {operation_id} was sent again since you looked. Look again before you settle it."
+            )
         if operation.state not in SETTLED_BY_HAND:
             raise NotSettled(
                 f"Operation {operation_id} is {operation.state}: only an unknown outcome, or one that the provider has "

@@ -16,10 +16,11 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import conf, connectors, follow_up, reconcile
-from agentstop.admin.base import ReadOnlyAdmin, Tool, moment, non_atomic, short
+from agentstop.admin.base import Tool, moment, non_atomic, short
 from agentstop.admin.desk import BoardFilter, lines
 from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
 from agentstop.admin.reading import reads_as, told
+from agentstop.admin.remedies import RemediesOperations
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation
 from agentstop.words.capability_words import describe
@@ -39,9 +40,18 @@ class ConnectorFilter(admin.SimpleListFilter):
 
 
 @admin.register(Operation)
-class OperationAdmin(ReadOnlyAdmin):
+class OperationAdmin(RemediesOperations):
     list_display = ("name", "task_link", "reads_as", "state", "cancellation", moment("state_since"))
-    list_filter = (BoardFilter, "state", "cancellation", ConnectorFilter, "contradictory", "doubled", "created_at")
+    list_filter = (
+        BoardFilter,
+        "state",
+        "cancellation",
+        ConnectorFilter,
+        "contradictory",
+        "doubled",
+        "created_at",
+        "state_since",
+    )
     list_select_related = ("task", "compensates")
     search_fields = ("key", "=ref", "=idempotency_key", "=id", "action", "task__title")
     fields = (
@@ -135,6 +145,7 @@ class OperationAdmin(ReadOnlyAdmin):
     def tools(self, request: HttpRequest, obj: Operation) -> Iterator[Tool]:
         if obj.attempts and follow_up.can_look_up(obj):
             yield Tool(gettext("Check now"), self.address("operation_check", obj.pk), button=True)
+        yield from self.remedies(request, obj)
         kinds = (
             ("attempt", _("Attempts")),
             ("receipt", _("Receipts")),

@@ -48,7 +48,6 @@ CANNOT: dict[str, Any] = {
     ),
 }
 MAY_NOT: dict[str, Any] = {
-    "check": ngettext_lazy("%(count)d you may not see.", "%(count)d you may not see.", "count"),
     "settle": ngettext_lazy("%(count)d you may not settle.", "%(count)d you may not settle.", "count"),
     "undo": ngettext_lazy("%(count)d you may not undo.", "%(count)d you may not undo.", "count"),
 }
@@ -59,9 +58,7 @@ HELD = _("It is held now, and would not be sent: %(what)s")
 # The form by which they are settled.
 OUTCOME = _("Outcome")
 EVIDENCE = _("On what evidence")
-EVIDENCE_HELP = _("What was seen, and where. It is kept beside each of them, with your name.")
 SAME_FOR_ALL = _("The same for all that have no word of their own below.")
-REASON = _("Reason")
 NO_OUTCOME = _("Nothing is said of it")
 SAY_SOMETHING = _("Say what became of them, and on what evidence: here for all, or below for each.")
 
