@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
+from itertools import chain
 from typing import Any
+
+from django.db import models
 
 from agentstop import database
 from agentstop.models import Attempt, Call, Decision, Input, InputEvent, Operation, Question, Receipt, Task
@@ -32,17 +37,51 @@ COLUMNS = (
 )
 
 
-def facts(task: Task, *, bodies: bool = True) -> list[dict[str, Any]]:
+def facts(task: Task, *, bodies: bool = True, operation: int | None = None) -> list[dict[str, Any]]:
     """Every fact of the task in order of time, each with the same columns. `bodies=False` leaves out what is user data.
 
-    `what`: the verb, claim or outcome; `how`: the effect of a decision, the source of a receipt.
+    `what`: the verb, claim or outcome; `how`: the effect of a decision, the source of a receipt. `operation`: only the
+    facts about this one.
     """
+    rows = [row for row in _facts(task, bodies) if operation is None or row["operation"] == operation]
+    return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], row["fact"], row["id"]))]
+
+
+def _facts(task: Task, bodies: bool) -> list[dict[str, Any]]:
     keys = dict(Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "key"))
     rows = [*_decisions(task, bodies), *_attempts(task), *_receipts(task, bodies), *_calls(task)]
     rows += [*_inputs(task, bodies), *_questions(task, bodies)]
     for row in rows:
         row.setdefault("key", keys.get(row["operation"], ""))
-    return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], row["fact"], row["id"]))]
+    return rows
+
+
+def lines(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+    """The lines of a CSV file, the names of the columns first."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    for row in chain([columns], rows):
+        writer.writerow([_safe(value) for value in row])
+        yield written.getvalue()
+        written.seek(0)
+        written.truncate()
+
+
+def table(model: type[models.Model], rows: Iterable[models.Model]) -> Iterator[str]:
+    """Rows of a model as lines of a CSV file, without what is long: the texts of results."""
+    names = [field.attname for field in model._meta.concrete_fields if field.attname != "body"]
+    return lines(names, ([_plain(getattr(row, name)) for name in names] for row in rows))
+
+
+def _safe(value: Any) -> Any:
+    """Spreadsheets run what begins with these signs as a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return ""
+    return value.astimezone(UTC).isoformat() if hasattr(value, "astimezone") else value
 
 
 def _decisions(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
@@ -115,7 +154,4 @@ def _who(decision: Decision) -> str:
 
 
 def _written(row: dict[str, Any]) -> dict[str, Any]:
-    def plain(value: Any) -> Any:
-        return value.astimezone(UTC).isoformat() if hasattr(value, "astimezone") else value
-
-    return {column: plain(row.get(column)) if row.get(column) is not None else "" for column in COLUMNS}
+    return {column: _plain(row.get(column)) for column in COLUMNS}

@@ -28,8 +28,8 @@ def settle_by_hand(
     """Record that this person settles the operation as succeeded, failed or cancelled, and why.
 
     It decides where the provider has not been heard to differ since. `attempts`: how many the person saw; where it was
-    sent again since, their word is not about that, and nothing is settled. Raises ValueError without a reason or for another
-    outcome, NotSettled where there is nothing to settle by hand, Denied or TaskNotFound.
+    sent again since, their word is not about that, and nothing is settled (SentAgain). Raises ValueError without a
+    reason or for another outcome, NotSettled where there is nothing to settle by hand, Denied or TaskNotFound.
     """
     claim = _outcome(outcome)
     reason = bodies.reason(reason).strip()

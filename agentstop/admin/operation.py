@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from agentstop import conf, connectors, follow_up, reconcile
 from agentstop.admin.base import Tool, moment, non_atomic, short
 from agentstop.admin.desk import BoardFilter, lines
+from agentstop.admin.exporting import TellsFacts
 from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
 from agentstop.admin.reading import reads_as, told
 from agentstop.admin.remedies import RemediesOperations
@@ -40,7 +41,8 @@ class ConnectorFilter(admin.SimpleListFilter):
 
 
 @admin.register(Operation)
-class OperationAdmin(RemediesOperations):
+class OperationAdmin(TellsFacts, RemediesOperations):
+    facts_about = ("decision", "attempt", "receipt", "call")
     list_display = ("name", "task_link", "reads_as", "state", "cancellation", moment("state_since"))
     list_filter = (
         BoardFilter,
@@ -146,6 +148,7 @@ class OperationAdmin(RemediesOperations):
         if obj.attempts and follow_up.can_look_up(obj):
             yield Tool(gettext("Check now"), self.address("operation_check", obj.pk), button=True)
         yield from self.remedies(request, obj)
+        yield from self.fact_tools(request, obj)
         kinds = (
             ("attempt", _("Attempts")),
             ("receipt", _("Receipts")),

@@ -27,7 +27,7 @@ from agentstop.words import remedy_words, sentences
 class RemediesOperations(ReadOnlyAdmin):
     """The actions and links by which operations are checked, settled and undone."""
 
-    actions = ("check_operations", "settle_operations", "undo_operations")
+    actions: Any = ("check_operations", "settle_operations", "undo_operations", "export_rows")
 
     def get_urls(self) -> list[URLPattern]:
         own = [path(f"{remedy}/", self._view(remedy), name=f"agentstop_operation_{remedy}_many") for remedy in Remedy]

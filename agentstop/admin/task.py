@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agentstop import permissions
 from agentstop.admin.base import ReadOnlyAdmin, Tool, keep_denied, moment, non_atomic
+from agentstop.admin.exporting import TellsFacts
 from agentstop.admin.filters import SilentRuns, SilentTasks
 from agentstop.admin.inlines import DecisionOfTaskInline, InputInline, OperationInline, RunInline
 from agentstop.admin.pausing import PausesTasks
@@ -28,7 +29,7 @@ from agentstop.states import TaskState
 
 
 @admin.register(Task)
-class TaskAdmin(PausesTasks):
+class TaskAdmin(TellsFacts, PausesTasks):
     to_task = ()
     list_display = ("title", "owner", "state", moment("state_since"), "live_run", "open_operations")
     list_filter = ("state", SilentTasks, "detached", "created_at")
@@ -51,7 +52,8 @@ class TaskAdmin(PausesTasks):
         moment("created_at"),
     )
     inlines = (RunInline, InputInline, OperationInline, QuestionInline, DecisionOfTaskInline)
-    actions = ("stop_tasks", "pause_tasks", "resume_tasks")
+    actions = ("stop_tasks", "pause_tasks", "resume_tasks", "export_rows")
+    facts_about = ("decision", "attempt", "receipt", "call", "input", "question")
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         return ("title", "=id", f"owner__{get_user_model().USERNAME_FIELD}", "=subject_id")
@@ -69,6 +71,7 @@ class TaskAdmin(PausesTasks):
             yield Tool(gettext("Stop…"), f"{self.address('task_stop')}?task={obj.pk}")
         yield from self.controls(request, obj)
         yield from _as_the_owner_reads_it(obj)
+        yield from self.fact_tools(request, obj)
         for name, label in (
             ("run", _("Runs")),
             ("operation", _("Operations")),

@@ -193,7 +193,7 @@ def undo(named: Mapping[int, int], by: Any, reason: str) -> list[Told]:
 
 
 def _undoing(answer: Answer[Any], row: Operation) -> tuple[str, str]:
-    if answer.under_way:
+    if answer.result is None:
         return "info", sentences.UNDOING_BEGAN
     state = OperationState(answer.result.state)
     text, tone = sentences.UNDOINGS[state]

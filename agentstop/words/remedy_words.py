@@ -1,4 +1,4 @@
-"""What an operator reads before operations are checked, settled or undone, and what became of each. To be translated."""
+"""What an operator reads before operations are checked, settled or undone, and then of each. To be translated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CANNOT: dict[str, Any] = {
     ),
     "undo": ngettext_lazy(
         "%(count)d cannot be undone: it is not known to have been done, was undone, or its provider names no way.",
-        "%(count)d cannot be undone: they are not known to have been done, were undone, or their providers name no way.",
+        "%(count)d cannot be undone: they are not known to have been done, were undone, or no provider names a way.",
         "count",
     ),
 }
@@ -64,7 +64,7 @@ SAY_SOMETHING = _("Say what became of them, and on what evidence: here for all, 
 
 # What each of them answered.
 ASKED = _("The provider was asked; what it said is among the receipts.")
-NO_ANSWER = _("The provider was asked, and gave no usable answer. It is asked again.")
+NO_ANSWER = _("The provider was asked, and gave no usable answer.")
 STILL_ASKED = _("The provider is being asked; its answer is kept when it comes.")
 CANNOT_BE_ASKED = _("Its provider cannot be asked about it. Nothing was sent.")
 SETTLED = _("Settled; your word is kept among its receipts.")

@@ -1,4 +1,4 @@
-"""Check, settle and undo at the desk: counted first, by selection and by filter, each by itself (R20, R23, R24, R35)."""
+"""Check, settle and undo at the desk: counted first, by selection or filter, each by itself (R20, R23, R24, R35)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django.fixtures import Settings
 
-from agentstop import database, per_operation, reconcile
+from agentstop import asking, database, per_operation
 from agentstop.models import Attempt, Decision, Operation, Task
 from agentstop.runs import Run, begin
 from agentstop.settle import Heard, record
@@ -181,7 +181,7 @@ class TestCheck:
         async def nothing(operation: Operation) -> None:
             return None
 
-        monkeypatch.setattr(reconcile.asking, "look", nothing)
+        monkeypatch.setattr(asking, "look", nothing)
         answered = confirm(client, asked)
         assert kinds(answered) == ["error"]
         assert "gave no usable answer" in answered.text

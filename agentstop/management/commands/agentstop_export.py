@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from typing import Any
 
@@ -29,11 +28,5 @@ class Command(BaseCommand):
             described = {"task": found.pk, "title": found.title, "state": found.state, "facts": facts}
             self.stdout.write(json.dumps(described, indent=2, ensure_ascii=False))
             return
-        writer = csv.DictWriter(self.stdout, export.COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _safe(value) for name, value in row.items()} for row in facts)
-
-
-def _safe(value: Any) -> Any:
-    """Spreadsheets run what begins with these signs as a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+        for line in export.lines(export.COLUMNS, (row.values() for row in facts)):
+            self.stdout.write(line, ending="")
