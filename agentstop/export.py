@@ -36,6 +36,8 @@ COLUMNS = (
     "text",
 )
 
+AT_ONCE = ("input", "question", "decision", "attempt", "receipt", "call")  # the order of what has the same time
+
 
 def facts(task: Task, *, bodies: bool = True, operation: int | None = None) -> list[dict[str, Any]]:
     """Every fact of the task in order of time, each with the same columns. `bodies=False` leaves out what is user data.
@@ -44,7 +46,7 @@ def facts(task: Task, *, bodies: bool = True, operation: int | None = None) -> l
     facts about this one.
     """
     rows = [row for row in _facts(task, bodies) if operation is None or row["operation"] == operation]
-    return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], row["fact"], row["id"]))]
+    return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], AT_ONCE.index(row["fact"]), row["id"]))]
 
 
 def _facts(task: Task, bodies: bool) -> list[dict[str, Any]]:
