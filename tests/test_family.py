@@ -14,7 +14,6 @@ from django.db.models import Exists, F, OuterRef, Q
 from agentstop.exceptions import AgentStopError, Denied, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Operation, ServingLink, Task
 from agentstop.models import Run as RunRow
-from agentstop.pause import pause
 from agentstop.runs import Run, begin, serve
 from agentstop.spawning import ClosesARing
 from agentstop.stop import stop
@@ -130,55 +129,6 @@ def test_a_live_run_of_the_parent_may_begin_a_child_again_that_was_stopped_with_
     with pytest.raises(Stopped):
         begin(child.task_id, serves=[again])  # this one was pressed: only a person begins it again
     assert begin(child.task_id, serves=[again], by=ann).number == 3
-
-
-class TestBegunByAPersonWhileNoRunThatItServesIsLive:
-    """R4, R31: it works for nobody then, and what ends is its own."""
-
-    def test_it_goes_on_whoever_presses_on_its_parent_again(self, ann: User) -> None:
-        root = begin("root", owner=ann)
-        child = begin("child", serves=[root])
-        stop(root.task_id, by=ann)
-        again = begin(child.task_id, by=ann)
-        below = begin("below", serves=[again])
-        late = stop(root.task_id, by=ann, run=root.number)  # a second click, from a page that shows what was before
-        assert (late.why, late.descendants) == ("already_stopped", 0)
-        assert [(one.task, one.why, one.by) for one in late.goes_on] == [(child.task_id, "on_its_own", None)]
-        again.check()
-        assert stop(again.task_id, by=ann).descendants == 1
-        assert (state(again), state(below)) == ("stopped", "stopped")
-
-    def test_a_new_run_of_the_parent_neither_takes_it_along_nor_stops_it(self, ann: User) -> None:
-        root = begin("root", owner=ann)
-        child = begin("child", serves=[root])
-        stop(root.task_id, by=ann)
-        again = begin(child.task_id, by=ann)
-        newer = begin(root.task_id, by=ann)
-        pause(root.task_id, by=ann)
-        assert state(again) == "active"
-        stop(newer.task_id, by=ann)
-        again.check()
-        restarted = begin(child.task_id)  # by itself, as its queue may
-        stop(root.task_id, by=ann)
-        restarted.check()
-
-    def test_it_works_for_a_run_again_once_it_is_linked_to_one(self, ann: User) -> None:
-        root = begin("root", owner=ann)
-        children = [begin("child", serves=[root]) for _ in range(2)]
-        stop(root.task_id, by=ann)
-        served, spawned = (begin(child.task_id, by=ann) for child in children)
-        newer = begin(root.task_id, by=ann)
-        serve(served.task_id, newer)
-        begin(spawned.task_id, serves=[newer])
-        assert stop(newer.task_id, by=ann).descendants == 2
-
-    def test_while_one_is_live_it_works_for_that_and_ends_with_it(self, ann: User) -> None:
-        root, other = begin("root", owner=ann), begin("other", owner=ann)
-        child = begin("child", serves=[root, other])
-        stop(root.task_id, by=ann)
-        again = begin(child.task_id, by=ann)
-        assert stop(other.task_id, by=ann).descendants == 1
-        assert state(again) == "stopped"
 
 
 def test_a_ring_is_refused(ann: User) -> None:
