@@ -10,7 +10,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from agentstop import __version__
-from agentstop.api import doors, operations, problems, runs, tasks
+from agentstop.api import doors, events, operations, problems, questions, runs, tasks
 from agentstop.api.problems import CONTENT_TYPE, Problem
 from agentstop.exceptions import AgentStopError
 
@@ -37,9 +37,12 @@ api = StopAPI(
     parser=doors.StrictParser(),
 )
 api.add_router("/tasks", tasks.router)
+api.add_router("/tasks", events.router)
 api.add_router("/tasks/{task}/runs", runs.router)
 api.add_router("/tasks/{task}/runs/{run}/operations", operations.of_runs)
+api.add_router("/tasks/{task}/runs/{run}/questions", questions.of_runs)
 api.add_router("/operations", operations.router)
+api.add_router("/questions", questions.router)
 
 
 @api.exception_handler(Problem)
@@ -84,7 +87,8 @@ def patterns() -> list[URLPattern]:
 
 def _behind(pattern: URLPattern, queries: dict[str, dict[str, frozenset[str]]]) -> URLPattern:
     route = "/" + str(pattern.pattern).replace("<", "{").replace(">", "}")
-    pattern.callback = doors.door(pattern.callback, queries.get(route, {}))
+    view = doors.nowhere if pattern.name == "api-root" else pattern.callback
+    pattern.callback = doors.door(view, queries.get(route, {}))
     return pattern
 
 

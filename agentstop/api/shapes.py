@@ -10,8 +10,10 @@ from ninja.params import functions
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from agentstop import bodies
+from agentstop.api.waits import Wait
+from agentstop.folds.question_states import QuestionState
 from agentstop.models.facts import CallOutcome
-from agentstop.questions import LONGEST_WAIT
+from agentstop.questions import APPROVED, LONGEST_WAIT
 from agentstop.request import LONGEST
 from agentstop.states import OperationState, TaskState
 
@@ -136,7 +138,24 @@ class AskIn(In):
 
 
 class AnswerIn(In):
-    value: Text = "approved"
+    value: Text = APPROVED
+
+
+NO_ANSWER: Any = functions.Body(AnswerIn())
+
+
+class WaitIn(BaseModel):
+    """For how many seconds to wait for an answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait: Wait = 0
+
+
+class SinceIn(WaitIn):
+    """`cursor`: that of the last answer."""
+
+    cursor: Line = ""
 
 
 class StoppedOut(Out):
@@ -201,7 +220,7 @@ class QuestionOut(Out):
     choices: list[str]
     details: str
     operation: int | None
-    state: str
+    state: QuestionState
     asked_at: datetime
     until: datetime | None
     value: str

@@ -31,7 +31,7 @@ class Scene:
     run: int
     operation: int
     held: str
-    question: int = 0
+    question: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,10 @@ VERBS = [
     Verb("read a task", "get", "/tasks/{task}", "read"),
     Verb("read its state", "get", "/tasks/{task}/state", "read"),
     Verb("read an operation", "get", "/operations/{operation}", "read"),
+    Verb("wait for changes", "get", "/tasks/{task}/events", "read"),
+    Verb("read a question", "get", "/questions/{question}", "read"),
+    Verb("answer", "post", "/questions/{question}/answer", "read"),
+    Verb("decline", "post", "/questions/{question}/decline", "read"),
     Verb("create a task", "post", "/tasks", "create", lambda _: {"title": "x"}),
     Verb("stop", "post", "/tasks/{task}/stop", "control"),
     Verb("pause", "post", "/tasks/{task}/pause", "control"),
@@ -64,6 +68,7 @@ VERBS = [
     Verb("check", "get", "/tasks/{task}/runs/{run}", "run"),
     Verb("heartbeat", "post", "/tasks/{task}/runs/{run}/heartbeat", "run"),
     Verb("gate", "post", "/tasks/{task}/runs/{run}/operations", "run", lambda _: GATE),
+    Verb("ask a person", "post", "/tasks/{task}/runs/{run}/questions", "run", lambda _: {"key": "k", "text": "Now?"}),
     Verb(
         "receipt",
         "post",

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from pytest_django.fixtures import Settings
 
-from agentstop.models import Decision
+from agentstop.models import Decision, Operation, Task
 from agentstop.tokens import Scope
 from tests.api.conftest import Answer, Caller, Token, begun
 from tests.api.table import CALLERS, VERBS, Scene, Verb, told
@@ -32,46 +32,51 @@ def people(ann: User, ben: User, olga: User) -> dict[str, User]:
 
 def test_the_table_of_roles_and_verbs(people: dict[str, User], tools: None, token: Token, settings: Settings) -> None:
     settings.AGENTSTOP_RUNNER = f"{__name__}.nobody_starts"
-    agent = Caller(token(people["owner"]))
-    found = {(verb.name, who): _tried(verb, who, agent, people, token) for verb in VERBS for who in CALLERS}
+    callers = {who: Caller(user=person) for who, person in people.items()} | {
+        "anonymous": Caller(),
+        "other's token": Caller(token(people["stranger"])),
+        "agent": Caller(token(people["owner"])),
+    }
+    narrow = {each: Caller(token(people["owner"], *(scope for scope in Scope if scope != each))) for each in Scope}
+    found: dict[tuple[str, str], Answer] = {}
+    for verb in VERBS:
+        found |= _tried(verb, callers | {"no scope": narrow[Scope(verb.scope)]})
     page = told(found)
     if os.environ.get("SECURITY") == "write":
         PAGE.write_text(page)
     assert page == PAGE.read_text(), "Run this test with SECURITY=write, and look at the difference."
 
 
-def _tried(verb: Verb, who: str, agent: Caller, people: dict[str, User], token: Token) -> Answer:
-    """On a scene of its own. Who is refused has changed nothing; who may not see it learns nothing."""
+def _tried(verb: Verb, callers: dict[str, Caller]) -> dict[tuple[str, str], Answer]:
+    """Who is refused has changed nothing, and who may not see it learns nothing. Each that is not, on its own scene."""
+    answers, scene = {}, _scene(callers["agent"])
+    before = _state(scene)
+    for who in CALLERS:
+        answer = answers[verb.name, who] = verb.ask(callers[who], scene)
+        assert answer.status < 500
+        if answer.status >= 400:
+            assert _state(scene) == before, (verb.name, who)
+        elif verb.method == "post":
+            scene = _scene(callers["agent"])
+            before = _state(scene)
+    for who in ("stranger", "other's token"):
+        if "{" in verb.path and verb.name != "receipt":  # whose pass is looked at first
+            none = verb.ask(callers[who], Scene(10**9, 1, 10**9, scene.held, 10**9))
+            assert (none.status, none.reason) == (answers[verb.name, who].status, answers[verb.name, who].reason)
+    return answers
+
+
+def _scene(agent: Caller) -> Scene:
     run = begun(agent)
     passed = run.gate()
-    scene = Scene(run.task, run.run, passed.body["operation"], passed.body["pass"])
-    before = _state(agent, scene)
-    answer = verb.ask(_caller(verb, who, people, token), scene)
-    assert answer.status < 500
-    if answer.status >= 400:
-        assert _state(agent, scene) == before, (verb.name, who)
-    if who in ("stranger", "other's token") and "{" in verb.path:
-        nothing = Scene(10**9, 1, 10**9, passed.body["pass"])
-        none = verb.ask(_caller(verb, who, people, token), nothing)
-        if verb.name != "receipt":  # its pass is looked at first
-            assert (none.status, none.reason) == (answer.status, answer.reason), (verb.name, who)
-    return answer
+    asked = agent.post(f"{run.path}/questions", key="first", text="Send it?", kind="approve")
+    return Scene(run.task, run.run, passed.body["operation"], passed.body["pass"], asked.body["id"])
 
 
-def _state(agent: Caller, scene: Scene) -> tuple[object, ...]:
-    told = agent.get(f"/tasks/{scene.task}").body
-    states = [operation["state"] for operation in told["operations"]]
-    return told["task"], states, Decision.objects.filter(task=scene.task).exclude(effect="denied").count()
-
-
-def _caller(verb: Verb, who: str, people: dict[str, User], token: Token) -> Caller:
-    if who == "anonymous":
-        return Caller()
-    if who == "no scope":
-        return Caller(token(people["owner"], *(scope for scope in Scope if scope != verb.scope)))
-    if who == "other's token":
-        return Caller(token(people["stranger"]))
-    return Caller(token(people["owner"])) if who == "agent" else Caller(user=people[who])
+def _state(scene: Scene) -> tuple[object, ...]:
+    task = Task.objects.values("state", "live_run", "last_run", "stopped_at", "owner").get(pk=scene.task)
+    operations = Operation.objects.filter(task=scene.task).values_list("state", "attempts")
+    return task, list(operations), Decision.objects.filter(task=scene.task).exclude(effect="denied").count()
 
 
 def test_what_was_tried_without_the_right_is_written_down(people: dict[str, User], tools: None, token: Token) -> None:
