@@ -9,6 +9,7 @@ class AgentStopConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from agentstop import checks  # imports models, which are there only now
+        from agentstop import checks, gauges, telemetry  # import models, which are there only now
 
         checks.register_all()
+        gauges.register(telemetry.instruments)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from agentstop import asking, connectors, database, liveness, settle
+from agentstop import asking, connectors, database, liveness, settle, telemetry
 from agentstop.carry import Carry, Manner, replayed
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import (
@@ -53,8 +53,26 @@ def call(request: Request, manner: Manner) -> Outcome:
     """
     require_sender(request, manner)
     database.require_other_threads_to_see()
-    found = entered(request, lambda: _enter(request, manner), wait=manner.wait)
-    return found if isinstance(found, Outcome) else _wait(found)
+    with telemetry.span(telemetry.Span.CALL, about(request)) as span:
+        found = entered(request, lambda: _enter(request, manner), wait=manner.wait)
+        return told(span, found if isinstance(found, Outcome) else _wait(found))
+
+
+def about(request: Request) -> dict[str, Any]:
+    """What is told of a call's span."""
+    return {
+        telemetry.Attribute.TASK: request.task,
+        telemetry.Attribute.RUN: request.run,
+        telemetry.Attribute.CONNECTOR: request.connector,
+        telemetry.Attribute.ACTION: request.action,
+    }
+
+
+def told(span: Any, outcome: Outcome) -> Outcome:
+    """The outcome, once its span has it. That a run is over, since a person has stopped it too, is no failure."""
+    failed = outcome.outcome is CallOutcome.FAILED
+    telemetry.ended(span, str(outcome.outcome), outcome.operation, failed=failed)
+    return outcome
 
 
 def entered(request: Request, enter: Callable[[], R], *, wait: bool) -> R:
@@ -82,8 +100,9 @@ def entered(request: Request, enter: Callable[[], R], *, wait: bool) -> R:
 async def acall(request: Request, manner: Manner) -> Outcome:
     """As `call`. When the caller is cancelled, what has left goes on to its receipt."""
     require_sender(request, manner)
-    found = await asyncio.shield(asyncio.wrap_future(sender().start(lambda: _aenter(request, manner))))
-    return found if isinstance(found, Outcome) else await _await(found)
+    with telemetry.span(telemetry.Span.CALL, about(request)) as span:
+        found = await asyncio.shield(asyncio.wrap_future(sender().start(lambda: _aenter(request, manner))))
+        return told(span, found if isinstance(found, Outcome) else await _await(found))
 
 
 def require_sender(request: Request, manner: Manner) -> None:
@@ -221,12 +240,16 @@ def dispatch(request: Request) -> Iterator[Dispatched]:
     Raises a Refused instead of entering where nothing may leave. Leaving without a receipt, or by an exception that
     proves nothing, is recorded as lost: the outcome is unknown.
     """
-    with held(request.task, request.run) as signal:
+    with (
+        held(request.task, request.run) as signal,
+        telemetry.span(telemetry.Span.CALL, about(request), over=signal.is_set) as span,
+    ):
         passed = open_gate(request, signal)
         if isinstance(passed, Replay):
             raise AlreadyDone(
                 f"Operation {request.key!r} has succeeded before: nothing is sent. Read its result with run.call()."
             )
+        span.set_attribute(telemetry.Attribute.OPERATION, passed.operation)
         handle = Dispatched(passed, signal)
         try:
             with kept_alive(passed):

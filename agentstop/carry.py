@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
-from agentstop import asking, connectors, database, reconcile, settle
+from agentstop import asking, connectors, database, reconcile, settle, telemetry
 from agentstop.dispatched import Accepted, Dispatched
 from agentstop.exceptions import PassExpired, Refused
 from agentstop.heartbeat import kept_alive
@@ -63,7 +63,12 @@ class Carry:
         self.future: Future[Outcome] = sender().start(self._run)
 
     async def _run(self) -> Outcome:
-        answer, error = self._judge(await self._send())
+        with telemetry.span(telemetry.Span.ATTEMPT, about(self.passed), over=self.signal.is_set) as span:
+            answer, error = self._judge(await self._send())
+            telemetry.answered(span, answer.claim, over=self.signal.is_set())
+            return await self._heard(answer, error)
+
+    async def _heard(self, answer: Answer, error: str) -> Outcome:
         if answer.claim in SIGNS_OF_LIFE and not self.manner.follow:
             await self._keep(answer)
             outcome = CallOutcome.IGNORED if self.signal.is_set() else CallOutcome.FAILED
@@ -303,6 +308,17 @@ def answer_of(value: Any, handle: Dispatched) -> Answer:
     if handle.last is not None and handle.last.claim in SAID:
         return handle.last  # the tool has said itself how it ended: its returned value adds nothing
     return Answer(Claim.SUCCEEDED, result=value)
+
+
+def about(passed: Pass) -> dict[str, Any]:
+    """What is told of an attempt's span."""
+    request = passed.request
+    return {
+        telemetry.Attribute.OPERATION: passed.operation,
+        telemetry.Attribute.ATTEMPT: passed.attempt,
+        telemetry.Attribute.CONNECTOR: request.connector,
+        telemetry.Attribute.ACTION: request.action,
+    }
 
 
 def _nothing() -> None: ...

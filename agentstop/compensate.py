@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from agentstop import asking, bodies, conf, connectors, database, frozen, permissions, settle, wake
+from agentstop import asking, bodies, conf, connectors, database, frozen, permissions, settle, telemetry, wake
 from agentstop.exceptions import Frozen, InFlight, Refused, TaskNotFound
 from agentstop.gate import sender_name
 from agentstop.models import Attempt, Decision, Operation, Task
@@ -57,7 +57,9 @@ def compensate(operation_id: int, *, by: Any, reason: str = "") -> Undoing:
     record = _how(operation)
     passed = _pass(operation_id, by, reason, record)
     if isinstance(passed, Frozen):
+        telemetry.refused(operation.connector, record.action, passed.reason)
         raise passed
+    telemetry.passed(operation.connector, record.action)
     wake.announce(operation.task_id)
     return Undoing(passed.operation, sender().start(lambda: asking.submit(passed)))
 
@@ -167,5 +169,6 @@ def _record(request: Request, first: Operation, now: datetime) -> Pass:
         settling=capability.settling,
         max_age=capability.max_age,
         sender=sender_name(),
+        trace=telemetry.traceparent(),
     )
     return Pass(request, operation.pk, 1, attempt.pk, str(operation.idempotency_key), now, lease)

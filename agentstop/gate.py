@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agentstop import bodies, conf, database, frozen, settle, storing, wake
+from agentstop import bodies, conf, database, frozen, settle, storing, telemetry, wake
 from agentstop.exceptions import Refused
 from agentstop.models import Attempt, Operation, Task
 from agentstop.passes import Lease, Pass
@@ -53,8 +53,9 @@ o AS (
       folded_at = EXCLUDED.folded_at, due_at = EXCLUDED.due_at, follow_up_at = EXCLUDED.follow_up_at, follow_ups = 0
     WHERE op.digest = EXCLUDED.digest AND {may_advance}
   RETURNING op.id, op.attempts, op.idempotency_key, op.lease_until)
-INSERT INTO {attempt} (operation_id, verb, number, run, passed_at, lease_until, settling, max_age, sender)
-SELECT o.id, 'submit', o.attempts, c.live_run, c.now, o.lease_until, %(settling)s, %(max_age)s, %(sender)s FROM o, c
+INSERT INTO {attempt} (operation_id, verb, number, run, passed_at, lease_until, settling, max_age, sender, trace)
+SELECT o.id, 'submit', o.attempts, c.live_run, c.now, o.lease_until, %(settling)s, %(max_age)s, %(sender)s, %(trace)s
+FROM o, c
 RETURNING operation_id, number, id, passed_at, (SELECT idempotency_key FROM o)
 """
 
@@ -93,6 +94,17 @@ def open_gate(request: Request, signal: StopSignal | None = None) -> Pass | Repl
 
     Raises a Refused that says why not, GateInTransaction, UnsafeDatabase or TaskNotFound. Nothing has been sent then.
     """
+    try:
+        found = _open(request, signal)
+    except Refused as refusal:
+        telemetry.refused(request.connector, request.action, refusal.reason)
+        raise
+    if isinstance(found, Pass):
+        telemetry.passed(request.connector, request.action)
+    return found
+
+
+def _open(request: Request, signal: StopSignal | None) -> Pass | Replay:
     for _ in range(5):  # facts may move between the two transactions; each turn looks anew
         passed = try_gate(request, signal)
         if passed is not None:
@@ -147,6 +159,7 @@ def _values(request: Request, epoch: int) -> dict[str, Any]:
         "settling": capability.settling,
         "max_age": capability.max_age,
         "sender": sender_name(),
+        "trace": telemetry.traceparent(),
     }
 
 
@@ -198,12 +211,13 @@ def _pass_sqlite(values: dict[str, Any]) -> _Row | None:
             settling=values["settling"],
             max_age=values["max_age"],
             sender=values["sender"],
+            trace=values["trace"],
         )
         attempt_id = storing.add(attempt)
     return row[0], row[1], attempt_id, now, uuid.UUID(row[2])
 
 
-_DURATIONS = frozenset({"lease", "key_life", "on_its_way", "settling", "max_age", "sender"})
+_DURATIONS = frozenset({"lease", "key_life", "on_its_way", "settling", "max_age", "sender", "trace"})
 
 
 def _adapt(value: Any) -> Any:

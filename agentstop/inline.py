@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentstop import asking, calls, database
-from agentstop.carry import NOT_DONE_YET, Tool, answer_of, judged, replayed
+from agentstop import asking, calls, database, telemetry
+from agentstop.carry import NOT_DONE_YET, Tool, about, answer_of, judged, replayed
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import PassExpired
 from agentstop.gate import open_gate
@@ -37,14 +37,19 @@ def call_here(
     nothing, that is what is recorded; else that nothing is known. Refusals are raised, of a run that is over too.
     """
     database.require_other_threads_to_see()
-    with held(request.task, request.run) as signal:
+    with (
+        held(request.task, request.run) as signal,
+        telemetry.span(telemetry.Span.CALL, calls.about(request), over=signal.is_set) as span,
+    ):
         passed = calls.entered(request, lambda: open_gate(request, signal), wait=wait)
         if not isinstance(passed, Pass):
-            return replayed(passed.operation, request.run)
+            return calls.told(span, replayed(passed.operation, request.run))
         handle = Dispatched(passed, signal)
-        with kept_alive(passed):
-            answer = _tried(tool, handle, says_unsent)
-        return _kept(passed, *judged(answer, classify))
+        with telemetry.span(telemetry.Span.ATTEMPT, about(passed), over=signal.is_set) as attempt:
+            with kept_alive(passed):
+                answer, error = judged(_tried(tool, handle, says_unsent), classify)
+            telemetry.answered(attempt, answer.claim, over=signal.is_set())
+            return calls.told(span, _kept(passed, answer, error))
 
 
 def _tried(tool: Tool, handle: Dispatched, says_unsent: SaysUnsent) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import Min
 
-from agentstop import bodies, connectors, database, storing, telling, wake
+from agentstop import bodies, connectors, database, storing, telemetry, telling, wake
 from agentstop.facts import facts_of
 from agentstop.folds.folding import fold
 from agentstop.follow_up import schedule
@@ -57,7 +57,6 @@ class Settled:
     error: str = ""
 
 
-@database.retried
 def record(
     operation_id: int,
     heard: Sequence[Heard],
@@ -69,6 +68,34 @@ def record(
 
     `followed`: somebody waits for this operation and asks again by himself; the worker leaves it alone for so long.
     """
+    with telemetry.span(telemetry.Span.RECEIPT, _told(operation_id, heard)) as span:
+        if span.is_recording():
+            _link(span, operation_id)
+        settled = _record(operation_id, heard, admission, followed)
+        span.set_attribute(telemetry.Attribute.STATE, str(settled.state))
+    return settled
+
+
+def _told(operation_id: int, heard: Sequence[Heard]) -> dict[str, Any]:
+    return {
+        telemetry.Attribute.OPERATION: operation_id,
+        telemetry.Attribute.CLAIM: [str(one.claim) for one in heard],
+        telemetry.Attribute.SOURCE: [str(one.source) for one in heard],
+    }
+
+
+def _link(span: Any, operation_id: int) -> None:
+    """The receipt's span, to the call that the last attempt was sent for, whichever process that was in."""
+    tries = Attempt.objects.using(database.alias()).filter(operation=operation_id, verb=Verb.SUBMIT).exclude(trace="")
+    parent = tries.order_by("-number").values_list("trace", flat=True).first()
+    if parent:
+        telemetry.link(span, parent)
+
+
+@database.retried
+def _record(
+    operation_id: int, heard: Sequence[Heard], admission: Admission | None, followed: timedelta | None
+) -> Settled:
     with database.durable(limited=False):
         locked = storing.locked(operation_id, with_task=admission is not None)
         operation, now = locked.operation, locked.now

@@ -22,6 +22,7 @@ from agentstop import (
     per_task,
     permissions,
     signals,
+    telemetry,
     telling,
     wake,
 )
@@ -36,6 +37,7 @@ from agentstop.states import OperationState, RunState, TaskState, Verb
 logger = logging.getLogger(__name__)
 
 NAMED = 100
+TIMES = ("pressed_at", "last_dispatch_at")
 CODE = "code"  # who decided, where neither a person nor a policy is named
 HOLDING = ("", "finished")  # what is typed after a stop is the next run's input, and a repeated press does not hold it
 UNSENT = (OperationState.PREPARED, OperationState.NOT_SENT)
@@ -184,7 +186,15 @@ def _commit(task_id: int, press: Press) -> StopReport:
         report = _report(task, decision, why, closed, held)
         wake.notify_on_commit([task_id, *closed])
     wake.announce(task_id, *closed, over=True)
+    _measure(decision)
     return report
+
+
+def _measure(decision: Decision) -> None:
+    """How long after the press the last operation left, where this press has stopped the task and any had left."""
+    times = {name: datetime.fromisoformat(decision.detail[name]) for name in TIMES if name in decision.detail}
+    if len(times) == len(TIMES):
+        telemetry.pressed((times["last_dispatch_at"] - times["pressed_at"]).total_seconds())
 
 
 def _times(task: Task, pressed_at: datetime) -> dict[str, str]:

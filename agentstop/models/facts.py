@@ -121,6 +121,7 @@ class Attempt(models.Model):
     max_age = models.DurationField()
     ref = models.TextField(blank=True, default="", db_default="")  # of a cancel request: the job that it names
     sender = models.CharField(max_length=255, blank=True)  # host and process, for people
+    trace = models.CharField(max_length=55, blank=True, default="", db_default="")  # W3C's traceparent of who asked
 
     class Meta:
         default_permissions = ("view",)
