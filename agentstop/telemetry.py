@@ -95,13 +95,18 @@ instruments: Instruments | None = Instruments() if INSTALLED else None
 def passed(connector: str, action: str) -> None:
     """The gate has let an operation leave."""
     if instruments is not None:
-        instruments.passes.add(1, {Attribute.CONNECTOR: connector, Attribute.ACTION: action})
+        about: dict[str, str] = {Attribute.CONNECTOR: connector, Attribute.ACTION: action}
+        instruments.passes.add(1, about)
 
 
 def refused(connector: str, action: str, reason: str) -> None:
     """The gate has let nothing leave, for this reason."""
     if instruments is not None:
-        about = {Attribute.CONNECTOR: connector, Attribute.ACTION: action, Attribute.REASON: reason}
+        about: dict[str, str] = {
+            Attribute.CONNECTOR: connector,
+            Attribute.ACTION: action,
+            Attribute.REASON: reason,
+        }
         instruments.refusals.add(1, about)
 
 

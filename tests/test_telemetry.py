@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +25,7 @@ from agentstop.settle import Heard, record
 from agentstop.states import Claim, Source
 from agentstop.stop import stop
 from agentstop.telemetry import UNITS, Attribute, Instruments, Metric, Span
+from tests.conftest import InThread
 from tests.demo_process import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools")]
@@ -156,7 +156,7 @@ def test_a_receipt_that_comes_later_elsewhere_is_linked_to_the_call(told: Told) 
     assert receipt.attributes["agentstop.state"] == "succeeded"
 
 
-def stopped_while_sending() -> None:
+def stopped_while_sending(in_thread: InThread) -> None:
     """A person stops the task while its tool works, and the tool ends for that by an error."""
     run, sending = begin("Report"), threading.Event()
 
@@ -165,11 +165,10 @@ def stopped_while_sending() -> None:
         assert op.stop_signal.wait(HANG_GUARD)
         raise ConnectionAbortedError("stopped")
 
-    with ThreadPoolExecutor(1) as pool:
-        calling = pool.submit(run.call, "chat.post", connector="tools", key="a", send=tool)
-        assert sending.wait(HANG_GUARD)
-        stop(run.task_id)
-        assert calling.result(HANG_GUARD).outcome == "ignored"
+    calling = in_thread(run.call, "chat.post", connector="tools", key="a", send=tool)
+    assert sending.wait(HANG_GUARD)
+    stop(run.task_id)
+    assert calling.result(HANG_GUARD).outcome == "ignored"
 
 
 def failures(told: Told) -> list[str]:
@@ -187,8 +186,8 @@ def the_attempt(told: Told) -> ReadableSpan:
     return attempt
 
 
-def test_a_persons_stop_is_no_failure(told: Told, ended: Any) -> None:
-    stopped_while_sending()
+def test_a_persons_stop_is_no_failure(told: Told, in_thread: InThread) -> None:
+    stopped_while_sending(in_thread)
     attempt = the_attempt(told)
     assert attempt.attributes is not None
     assert attempt.attributes["agentstop.claim"] == "lost"
@@ -196,11 +195,11 @@ def test_a_persons_stop_is_no_failure(told: Told, ended: Any) -> None:
 
 
 def test_it_would_be_one_if_nobody_asked_whether_the_run_is_over(
-    told: Told, ended: Any, monkeypatch: pytest.MonkeyPatch
+    told: Told, in_thread: InThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = telemetry.answered
     monkeypatch.setattr(telemetry, "answered", lambda span, claim, over: answered(span, claim, over=False))
-    stopped_while_sending()
+    stopped_while_sending(in_thread)
     assert not the_attempt(told).status.is_unset
 
 

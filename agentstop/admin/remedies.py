@@ -14,12 +14,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agentstop import permissions
-from agentstop.admin.base import ReadOnlyAdmin, Tool, non_atomic
+from agentstop.admin.base import ReadOnlyAdmin, Tool, keep_denied, non_atomic
 from agentstop.admin.reading import reads_as, told
-from agentstop.admin.remedying import FORMS, RemedyForm, SettleForm, UndoForm
+from agentstop.admin.remedying import FORMS, REASON, RemedyForm, SettleForm, UndoForm
 from agentstop.admin.stopping import task_ids
 from agentstop.models import Operation
+from agentstop.models.facts import Decided
 from agentstop.reports import remedy_report
+from agentstop.reports.bulk_report import pairs_of
 from agentstop.reports.remedy_report import Choice, Remedy
 from agentstop.words import remedy_words, sentences
 
@@ -68,6 +70,8 @@ class RemediesOperations(ReadOnlyAdmin):
     def remedy_view(self, request: HttpRequest, remedy: Remedy) -> HttpResponse:
         """GET asks about one operation, POST does what was confirmed, to each by itself."""
         if not self.has_view_permission(request):
+            if request.method == "POST":
+                self._keep_denied(request, remedy)
             raise Http404
         if request.method != "POST":
             return self._ask(request, remedy, self._rows(request, task_ids(request.GET.get("operation", ""))))
@@ -79,6 +83,12 @@ class RemediesOperations(ReadOnlyAdmin):
         if not form.is_valid():
             return self._ask(request, remedy, self._rows(request, list(named)), form)
         return self._became(request, remedy, _do(remedy, form, request.user))
+
+    def _keep_denied(self, request: HttpRequest, remedy: Remedy) -> None:
+        named = self._rows(request, list(pairs_of(request.POST.get("operations", ""))))
+        tasks = {row.task for row in named}
+        reason = request.POST.get("reason", "")[:REASON]
+        keep_denied(request.user, tasks, remedy_report.PERMISSIONS[remedy], VERBS[remedy], reason)
 
     def _rows(self, request: HttpRequest, ids: list[int]) -> models.QuerySet[Any]:
         return self.get_queryset(request).filter(pk__in=ids)
@@ -116,6 +126,7 @@ class RemediesOperations(ReadOnlyAdmin):
         return self.page(request, "operation/became", context)
 
 
+VERBS = {Remedy.CHECK: Decided.LOOK_UP, Remedy.SETTLE: Decided.SETTLE, Remedy.UNDO: Decided.COMPENSATE}
 NOTES = {
     Remedy.CHECK: (),
     Remedy.SETTLE: (sentences.WORD_OF_A_PERSON,),

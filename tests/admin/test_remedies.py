@@ -262,11 +262,16 @@ class TestWhoMay:
         hidden = client.get(settle_many, {"operation": others["Secret"].pk}, follow=True)
         assert "No such operation." in hidden.text
 
-    def test_a_stranger_learns_nothing(self, login: Login, stranger: User, running: Run) -> None:
+    def test_a_stranger_learns_nothing_and_the_try_is_kept(self, login: Login, stranger: User, running: Run) -> None:
+        [one] = lost(running, "one")
         for remedy in ("check", "settle", "undo"):
             address = reverse(f"admin:agentstop_operation_{remedy}_many")
-            assert login(stranger).post(address, {"operations": "1:1"}).status_code == 404
-        assert not Decision.objects.filter(effect="denied").exists()
+            assert login(stranger).get(address, {"operation": one.pk}).status_code == 404
+            sent = {"operations": f"{one.pk}:1", "outcome": "failed", "reason": "mine"}
+            assert login(stranger).post(address, sent).status_code == 404
+        denied = Decision.objects.filter(effect="denied", by=stranger).order_by("pk")
+        assert list(denied.values_list("verb", flat=True)) == ["look_up", "settle", "compensate"]
+        assert states(one) == ["unknown"]
 
     @pytest.mark.parametrize("sent", ["", "x", "1", "1:1;2:2", "9" * 30 + ":1"])
     def test_a_press_that_names_none_does_nothing_and_says_so(
