@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, TypedDict, Unpack, overload
 
 from django.db import models
-from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from agentstop import bodies, database, descendants, family, per_task, permissions, signals, telling, wake
+from agentstop import bodies, database, descendants, family, per_task, permissions, signals, storing, telling, wake
 from agentstop.closing import FAMILY
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Decision, Task
@@ -123,13 +123,13 @@ def _pause(task_id: int, by: Any, reason: str, policy: str) -> bool:
         alive = task.state in descendants.ALIVE
         effect = Effect.APPLIED if alive and not own else Effect.NOTED
         cause = _decided(task, Decided.PAUSE, now, by=by, policy=policy, reason=reason, effect=effect)
-        held = [task] if effect == Effect.APPLIED else []
+        held = [task_id] if effect == Effect.APPLIED else []
         if held and task.live_run is not None:
             held += _hold_children(task, task.live_run, cause, now)
-        telling.of_tasks(signals.tasks_paused, tuple(one.pk for one in held if one.state == TaskState.ACTIVE), cause)
+        telling.of_tasks(signals.tasks_paused, _active(held), cause)
         _set_state(held, TaskState.PAUSED, now)
-        wake.notify_on_commit([one.pk for one in held])
-    wake.announce(*[one.pk for one in held], over=True)
+        wake.notify_on_commit(held)
+    wake.announce(*held, over=True)
     return bool(held)
 
 
@@ -142,23 +142,26 @@ def hold_with(child: Task, parents: Iterable[Task], now: datetime) -> None:
     )
     if causes:
         telling.of_tasks(signals.tasks_paused, (child.pk,), _root(causes[0]))
-        _set_state([child], TaskState.PAUSED, now)
+        _set_state([child.pk], TaskState.PAUSED, now)
 
 
 def _root(cause: Decision) -> Decision:
     return cause.cause if cause.policy == FAMILY and cause.cause is not None else cause
 
 
-def _hold_children(task: Task, run: int, cause: Decision, now: datetime) -> list[Task]:
-    children = list(descendants.those(descendants.locked_below(task, run)).order_by("pk"))
-    Decision.objects.using(database.alias()).bulk_create(
-        Decision(
-            task=child, run=child.live_run, verb=Decided.PAUSE, by=cause.by, policy=FAMILY, reason=cause.reason,
-            cause=cause, at=now,
-        )
-        for child in children
-    )  # fmt: skip
+def _hold_children(task: Task, run: int, cause: Decision, now: datetime) -> list[int]:
+    """Each by a decision of its own; their ids."""
+    children = descendants.locked_below(task, run)
+    held = Decision(verb=Decided.PAUSE, by=cause.by, policy=FAMILY, reason=cause.reason, cause=cause, at=now)
+    if children:
+        storing.add_for_each(descendants.those(children), held, {"task_id": "id", "run": "live_run"})
     return children
+
+
+def _active(tasks: Sequence[int]) -> tuple[int, ...]:
+    """Those that are not held yet."""
+    active = set(descendants.those(tasks).filter(state=TaskState.ACTIVE).values_list("pk", flat=True))
+    return tuple(pk for pk in tasks if pk in active)
 
 
 @database.retried
@@ -169,32 +172,29 @@ def _resume(task_id: int, by: Any, reason: str, policy: str) -> bool:
         if not own:
             _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, effect=Effect.NOTED)
         freed = [one for cause in own for one in _lift(task, cause, now, by, policy, reason)]
-        wake.notify_on_commit([one.pk for one in freed])
-    wake.announce(*[one.pk for one in freed], over=True)
+        wake.notify_on_commit(freed)
+    wake.announce(*freed, over=True)
     return bool(own)
 
 
-def _lift(task: Task, cause: Decision, now: datetime, by: Any, policy: str, reason: str) -> list[Task]:
-    """Take a cause away from its task and from all that it held; those that nothing else holds go on."""
-    through = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.PAUSE).select_related("task")
+def _lift(task: Task, cause: Decision, now: datetime, by: Any, policy: str, reason: str) -> list[int]:
+    """Take a cause away from its task and from all that it held; the ids of those that go on, held by nothing else."""
+    through = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.PAUSE)
     lifted = _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, cause=cause)
-    Decision.objects.using(database.alias()).bulk_create(
-        Decision(
-            task=one.task, run=one.task.live_run, verb=Decided.RESUME, by=by, policy=FAMILY, reason=reason, cause=one,
-            at=now,
-        )
-        for one in through
-    )  # fmt: skip
-    freed = _free([task, *(one.task for one in through)])
+    each = Decision(verb=Decided.RESUME, by=by, policy=FAMILY, reason=reason, at=now)
+    found = through.annotate(live_run=F("task__live_run"))
+    storing.add_for_each(found, each, {"task_id": "task_id", "run": "live_run", "cause_id": "id"})
+    freed = _free([task.pk, *through.order_by("pk").values_list("task", flat=True)])
     _set_state(freed, TaskState.ACTIVE, now)
-    telling.of_tasks(signals.tasks_resumed, tuple(one.pk for one in freed), lifted)
+    telling.of_tasks(signals.tasks_resumed, tuple(freed), lifted)
     return freed
 
 
-def _free(tasks: Sequence[Task]) -> list[Task]:
+def _free(tasks: Sequence[int]) -> list[int]:
     """Those of the tasks that are paused, and that nothing holds any more."""
-    held = {pk for batch in database.batches(_ids(tasks)) for pk in _open_causes(batch).values_list("task", flat=True)}
-    return [task for task in tasks if task.state == TaskState.PAUSED and task.pk not in held]
+    held = {pk for batch in database.batches(tasks) for pk in _open_causes(batch).values_list("task", flat=True)}
+    paused = set(descendants.those(tasks).filter(state=TaskState.PAUSED).values_list("pk", flat=True))
+    return [pk for pk in tasks if pk in paused and pk not in held]
 
 
 def _locked(task_id: int) -> Task:
@@ -208,11 +208,6 @@ def _decided(task: Task, verb: Decided, now: datetime, **columns: Any) -> Decisi
     return Decision.objects.using(database.alias()).create(task=task, run=task.live_run, verb=verb, at=now, **columns)
 
 
-def _set_state(tasks: Sequence[Task], state: TaskState, now: datetime) -> None:
-    for batch in database.batches(_ids(tasks)):
-        rows = Task.objects.using(database.alias()).filter(pk__in=batch, state__in=descendants.ALIVE)
-        rows.exclude(state=state).update(state=state, state_since=now)
-
-
-def _ids(tasks: Iterable[Task]) -> list[int]:
-    return sorted(task.pk for task in tasks)
+def _set_state(tasks: Sequence[int], state: TaskState, now: datetime) -> None:
+    rows = descendants.those(tasks).filter(state__in=descendants.ALIVE)
+    rows.exclude(state=state).update(state=state, state_since=now)
