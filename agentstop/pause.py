@@ -192,6 +192,7 @@ def _lift(task: Task, cause: Decision, now: datetime, by: Any, policy: str, reas
 
 def _free(tasks: Sequence[int]) -> list[int]:
     """Those of the tasks that are paused, and that nothing holds any more."""
+    database.go_by_index()
     held = {pk for batch in database.batches(tasks) for pk in _open_causes(batch).values_list("task", flat=True)}
     paused = set(descendants.those(tasks).filter(state=TaskState.PAUSED).values_list("pk", flat=True))
     return [pk for pk in tasks if pk in paused and pk not in held]
