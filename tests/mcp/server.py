@@ -120,6 +120,24 @@ async def told(ctx: Context) -> dict[str, str]:
     return {str(key): str(value) for key, value in dict(meta).items()}
 
 
+def held_at(point: str, name: str) -> None:
+    """For the race runner: says that it has come there, and goes on when nothing holds it there."""
+    note(f"at-{point}", name)
+    while (FOLDER / f"hold-{point}").exists():
+        time.sleep(0.01)
+
+
+@server.tool()
+def raced(name: str) -> str:
+    """Cannot be interrupted, and is held where a race wants it."""
+    held_at("received", name)
+    held_at("accepted", name)
+    note("did", name)
+    held_at("effect", name)
+    note("answers", name)
+    return f"noted {name}"
+
+
 @server.tool()
 async def broken(name: str) -> str:
     """Did it, and then fails."""
