@@ -26,7 +26,7 @@ pytest_plugins = ["agentstop.testing.plugin"]
 
 BROWSER = Path(__file__).parent / "browser"
 HANG_GUARD = 60.0  # seconds after which a test that waits for another thread or process has hung
-THREADS = 48
+THREADS = 64
 
 InThread = Callable[..., Future[Any]]
 

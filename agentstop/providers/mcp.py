@@ -59,7 +59,7 @@ class McpProvider(Provider):
         tools: Mapping[str, McpTool] | None = None,  # None: every tool, with the defaults
         connect_timeout: float = 10.0,
         keep_late: float = 3600.0,  # seconds for which an answer that nobody waits for is still heard
-        body_cap: int = 10_000_000,  # bytes of a reply over HTTP that are read
+        body_cap: int = 10_000_000,  # bytes of a reply that are read; over stdio of one message
         verify: bool | ssl.SSLContext = True,
     ) -> None:
         self.server = _server(url, command, env, cwd)

@@ -28,6 +28,7 @@ from mcp_types import (
 from pydantic import TypeAdapter
 
 from agentstop import __version__
+from agentstop.providers import mcp_lines
 from agentstop.providers.base import Answer
 from agentstop.providers.mcp_calls import Call, Calls
 from agentstop.providers.mcp_http import ContainedTransport
@@ -92,6 +93,7 @@ class Link:
 
     async def _run(self, opened: asyncio.Future[None]) -> None:
         """In one task from beginning to end, as the SDK's cancel scopes demand."""
+        mcp_lines.cap.set(self.options["body_cap"])
         try:
             async with self._client() as client:
                 self.client = client
@@ -140,22 +142,25 @@ class Link:
 
     async def has(self, tool: str) -> bool:
         """Whether the server has this tool; one that is not on its list may be new. Without a list nobody knows."""
-        if self.client is not None and self.hints and tool not in self.hints:
+        if self.client is not None and (self.tap.tools_changed or (self.hints and tool not in self.hints)):
             await self._list_tools(self.client)
         return not self.hints or tool in self.hints
 
     async def _list_tools(self, client: Client) -> None:
         """Their hints, and the headers that some arguments are to be sent in; a server need not have a list."""
+        self.tap.tools_changed = False
         cursor: str | None = None
+        found: dict[str, Hints] = {}
         try:
             for _ in range(PAGES):
                 page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
                 for tool in page.tools:
                     told = tool.annotations.model_dump(by_alias=True) if tool.annotations else {}
-                    self.hints[tool.name] = hints_of(told)
+                    found[tool.name] = hints_of(told)
                 cursor = page.next_cursor
                 if not cursor:
-                    return
+                    break
+            self.hints = found
         except Exception:
             logger.warning("an MCP server does not list its tools", exc_info=True, extra={"action": "mcp_no_tools"})
 
@@ -230,7 +235,8 @@ class Link:
     def _transport(self) -> Any:
         if isinstance(self.server, str):
             return self._http(self.server)
-        return stdio_client(self.server, errlog=sys.__stderr__ or cast(TextIO, subprocess.DEVNULL))
+        capped = self.server.model_copy(update={"encoding": mcp_lines.NAME, "encoding_error_handler": "replace"})
+        return stdio_client(capped, errlog=sys.__stderr__ or cast(TextIO, subprocess.DEVNULL))
 
     def _http(self, url: str) -> Any:
         inner = httpx2.AsyncHTTPTransport(

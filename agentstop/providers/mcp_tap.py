@@ -39,6 +39,7 @@ class Tap:
         self.ended = asyncio.Event()  # nothing comes any more
         self.granted: set[Any] = set()  # the wire ids of calls that somebody has decided to give up
         self.heard = 0  # messages
+        self.tools_changed = False  # the server says so of its list
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
@@ -61,6 +62,8 @@ class Tap:
             call = self.calls.open((message.params or {}).get("progressToken"))
             if call is not None:
                 call.progressed(progress_answer(message.params or {}))
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/tools/list_changed":
+            self.tools_changed = True
 
     def _answer(self, message: JSONRPCResponse | JSONRPCError) -> None:
         call = self.calls.answered(message.id)

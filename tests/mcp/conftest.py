@@ -93,9 +93,8 @@ def raw(settings: Settings, tmp_path: Path, ended: None) -> Referee:
     """A server that speaks the protocol by hand, over stdio; its tools misbehave. Connected as `mcp`."""
     referee = Referee(tmp_path, "", "stdio", HANDSHAKE)
     tasks = {name: McpTool(task=True) for name in ("job", "stubborn_job", "forgotten_job")}
-    plain = {
-        name: McpTool(cancel="ask") for name in ("twice", "other_id", "never", "steps", "nonsense", "wrong", "dies")
-    }
+    names = "twice other_id never steps nonsense wrong dies dies_on_cancel huge errs changes"
+    plain = {name: McpTool(cancel="ask") for name in names.split()}
     entry = {
         "PROVIDER": "agentstop.providers.mcp.McpProvider",
         "OPTIONS": {

@@ -17,6 +17,7 @@ from typing import Any
 FOLDER = Path(sys.argv[1])
 lock = threading.Lock()
 tasks: dict[str, dict[str, Any]] = {}
+doomed: set[Any] = set()  # the calls whose cancel ends the server
 
 
 def say(**message: Any) -> None:
@@ -62,6 +63,20 @@ def call(identifier: Any, tool: str, name: str, token: Any) -> None:
             say(id=identifier, result={"what": "is this"})
         case "wrong":
             say(id=identifier, error={"code": -32603, "message": "something broke"})
+        case "huge":
+            with lock:
+                sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {identifier}, "result": {{"text": "')
+                for _ in range(200):
+                    sys.stdout.write("x" * 1_000_000)
+                sys.stdout.write('"}}\n')
+                sys.stdout.flush()
+        case "errs":
+            say(id=identifier, result={**text("it went wrong"), "isError": True})
+        case "changes":
+            say(method="notifications/tools/list_changed")
+            say(id=identifier, result=text("changed"))
+        case "dies_on_cancel":
+            doomed.add(identifier)
         case "dies":
             note("did", name)
             os._exit(3)
@@ -108,7 +123,7 @@ def answer(told: dict[str, Any]) -> None:
         hello = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "tasks": {"cancel": {}}}}
         say(id=identifier, result={**hello, "serverInfo": {"name": "raw", "version": "1"}})
     elif method == "tools/list":
-        say(id=identifier, result={"tools": []})
+        say(id=identifier, result={"tools": listed()})
     elif method == "tools/call" and "task" in params:
         task(identifier, params["name"], params["arguments"]["name"])
     elif method == "tools/call":
@@ -119,8 +134,19 @@ def answer(told: dict[str, Any]) -> None:
         about_task(identifier, method, params["taskId"])
     elif method == "notifications/cancelled":
         note("asked", str(params.get("requestId")))
+        if params.get("requestId") in doomed:
+            os._exit(3)
     elif identifier is not None:
         say(id=identifier, error={"code": -32601, "message": "no such method"})
+
+
+def listed() -> list[dict[str, Any]]:
+    """FOLDER/tools, a line each: its name, and whether it says that it only reads."""
+    path = FOLDER / "tools"
+    lines = path.read_text().splitlines() if path.exists() else []
+    told = [line.split() for line in lines]
+    schema = {"type": "object"}
+    return [{"name": a, "inputSchema": schema, "annotations": {"readOnlyHint": b == "reads"}} for a, b in told]
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ from tests.conftest import HANG_GUARD, InThread
 from tests.mcp.conftest import Referee
 from tests.observed import of_key
 from tests.providers.calls import closed_port
-from tests.providers.raw import RawServer, raw_server, saying_once
+from tests.providers.raw import Connection, RawServer, raw_server, saying_once
 
-TASKS = 40  # as many as the test has threads for, and room
+TASKS = 50
 SOME = [("stdio", "2025-11-25"), ("http", "2026-07-28")]
 over_some = pytest.mark.parametrize("referee", SOME, ids=["stdio-2025", "http-2026"], indirect=True)
 
@@ -157,6 +157,23 @@ class TestHttp:
             answer = await provider.submit(submission("note"), context())
             await provider.aclose()
             assert answer.claim is Claim.UNSENT
+
+    async def test_tls_that_fails_is_proven_unsent(self) -> None:
+        """R12: a server that speaks no TLS, and no byte of the call is said to it."""
+
+        async def plain(connection: Connection) -> None:
+            await connection.say(b"HTTP/1.1 400 No\r\n\r\n")
+            await connection.request()
+
+        async with raw_server(plain) as server:
+            address = server.address.replace("http:", "https:")
+            provider = McpProvider(
+                url=f"{address}/mcp", revision="2026-07-28", headers={"Authorization": "Bearer secret"}
+            )
+            answer = await provider.submit(submission("note"), context())
+            await provider.aclose()
+            assert answer.claim is Claim.UNSENT
+            assert not any(b"secret" in each.read for each in server.connections) and "secret" not in answer.body
 
     @pytest.mark.parametrize(
         "answer, claim",

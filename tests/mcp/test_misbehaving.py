@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+
 import pytest
 from django.contrib.auth.models import User
 
-from agentstop import reconcile
+from agentstop import connectors, reconcile
 from agentstop.models import Operation
+from agentstop.providers import mcp_lines
+from agentstop.providers.mcp import McpProvider
 from agentstop.runs import Run, begin
 from agentstop.states import Cancellation, OperationState
 from agentstop.stop import stop
@@ -92,6 +96,69 @@ def test_a_dead_server_makes_its_open_calls_unknown_and_the_next_call_starts_it_
         assert "onnection" in of_key(run.task_id, key).operation.receipts.get(claim="lost").body
     again = in_thread(run.call, "twice", {"name": "y"}, connector="mcp", key="again").result(HANG_GUARD)
     assert again.accepted
+
+
+def test_a_server_that_dies_on_the_cancel_leaves_it_unknown(
+    raw: Referee, name: str, in_thread: InThread, ann: User
+) -> None:
+    """R12, R22: that it ended proves nothing about the effect, and the next task starts it anew."""
+    run = begin("a task", owner=ann)
+    caller = in_thread(run.call, "dies_on_cancel", {"name": name}, connector="mcp", key="k", deadline=HANG_GUARD)
+    raw.wait_for("began", name)
+    stop(run.task_id, by=ann)
+    assert caller.result(HANG_GUARD).ignored
+    eventually(lambda: of_key(run.task_id, "k").label, Label.UNKNOWN)
+    other = begin("another", owner=ann)
+    assert in_thread(other.call, "twice", {"name": "y"}, connector="mcp", key="y").result(HANG_GUARD).accepted
+
+
+def test_an_answer_of_200_megabytes_is_not_kept_and_harms_nobody_else(
+    raw: Referee, name: str, in_thread: InThread, ann: User
+) -> None:
+    """R30, R43: the connection stays, and with it the calls of others."""
+    run, other = begin("a task", owner=ann), begin("another", owner=ann)
+    waiting = in_thread(other.call, "steps", {"name": name}, connector="mcp", key="k", deadline=HANG_GUARD)
+    raw.wait_for("began", name)
+    provider = connectors.get("mcp")
+    assert isinstance(provider, McpProvider)
+    link = provider._link
+    caller = in_thread(run.call, "huge", {"name": "x"}, connector="mcp", key="k", deadline=3.0)
+    assert caller.result(HANG_GUARD).failed
+    assert state(run) is OperationState.UNKNOWN
+    raw.go(name)
+    assert waiting.result(HANG_GUARD).accepted
+    assert provider._link is link and link is not None and link.usable
+
+
+def test_a_server_that_changes_its_tools_meanwhile_is_taken_at_its_new_word(
+    raw: Referee, in_thread: InThread, ann: User
+) -> None:
+    """R12, R19: what does not only read any more may have acted before its error; what is gone was not sent."""
+    (raw.folder / "tools").write_text("errs reads\nchanges writes\n")
+    run = begin("a task", owner=ann)
+
+    def call(tool: str, key: str) -> OperationState:
+        in_thread(run.call, tool, {"name": "x"}, connector="mcp", key=key).result(HANG_GUARD)
+        return state(run, key)
+
+    assert call("errs", "first") is OperationState.FAILED
+    (raw.folder / "tools").write_text("errs writes\nchanges writes\n")
+    assert call("changes", "change") is OperationState.SUCCEEDED
+    assert call("errs", "second") is OperationState.UNKNOWN
+    (raw.folder / "tools").write_text("changes writes\n")
+    assert call("changes", "change again") is OperationState.SUCCEEDED
+    assert call("errs", "third") is OperationState.NOT_SENT
+
+
+def test_a_line_is_held_no_longer_than_its_cap() -> None:
+    """R43: what is too long is gone as it comes, and the next line is whole; broken characters end nothing."""
+    mcp_lines.cap.set(10)
+    lines = codecs.getincrementaldecoder(mcp_lines.NAME)("replace")
+    assert [lines.decode(each) for each in (b"ab", b"cd\nef\xff", b"\n")] == ["", "abcd\n", "ef\ufffd\n"]
+    for _ in range(100):
+        assert lines.decode(b"x" * 9) == ""
+        assert isinstance(lines, mcp_lines.Lines) and lines.held <= 10
+    assert lines.decode(b"\nnext\n") == "next\n"
 
 
 class TestTasks:
