@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         return _unable(str(error))
     print(  # noqa: T201  speaks to a person in a terminal
-        f"Calls {given.tool} with {json.dumps(arguments)} at most {CALLS + 1} times, and cancels most of them. "
+        f"Calls {given.tool} with {json.dumps(arguments)} at most {CALLS} times, and cancels most of them. "
         f"Each may have its effect. It calls no other tool.",
         file=sys.stderr,
     )

@@ -6,17 +6,17 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 
-from mcp import MCPError
 from mcp_types import CancelledNotification, CancelledNotificationParams
 
 from agentstop.probe.findings import Report, Verdict
+from agentstop.probe.tasks import TASKS, as_task
 from agentstop.probe.trial import Subject, Watched, begin, is_proof
 from agentstop.providers.mcp_link import Link
 from agentstop.states import Claim
 
 BURST = 5
 SOON = 0.2  # seconds
-CALLS = 4 + BURST  # of the tool, at most, without the one as a task
+CALLS = 4 + BURST + TASKS  # of the tool, at most
 YES, NO, TOLD, UNDETERMINED = Verdict.YES, Verdict.NO, Verdict.TOLD, Verdict.UNDETERMINED
 
 
@@ -53,7 +53,7 @@ async def probe(subject: Subject, name: str) -> Report:
             report.record = _record(subject, link, noticed)
     finally:
         await link.close()
-    await _as_task(report, subject)
+    await as_task(report, subject)
     report.record = report.record or "# nothing is claimed"
     return report
 
@@ -72,6 +72,9 @@ async def _control(report: Report, subject: Subject, link: Link) -> Control | No
     watched = begin(subject, link)
     answer = await watched.answered(subject.longest)
     took = time.monotonic() - watched.began
+    if answer is not None and answer.claim is Claim.ACCEPTED:
+        report.add("Does an undisturbed call succeed?", UNDETERMINED, "The server made a task of it: see there.")
+        return None
     if not is_proof(answer):
         said = f"{answer.claim}: {answer.body[:200]}" if answer is not None else f"no answer in {subject.longest:g} s"
         report.add("Does an undisturbed call succeed?", UNDETERMINED, said)
@@ -230,39 +233,6 @@ async def _disconnected(report: Report, subject: Subject, took: float) -> None:
         report.add(question, YES, "The referee saw it after the connection was closed.")
     else:
         report.add(question, NO, f"The referee saw none for {2 * took + 1.0:.1f} s.")
-
-
-async def _as_task(report: Report, subject: Subject) -> None:
-    """As a task, where the server makes one of it: what the acknowledgement is worth."""
-    link = await subject.open()
-    try:
-        watched = begin(subject, link, task=True)
-        ticket = await watched.answered(10)
-        if ticket is None or ticket.claim is not Claim.ACCEPTED:
-            report.add("Can it be called as a task?", UNDETERMINED, "The server made no task of it.")
-            return
-        report.add("Can it be called as a task?", YES, ticket.body[:200])
-        found = await link.about_task("tasks/get", ticket.ref)
-        report.add("Can the task be looked up?", YES, f"status {found.get('status')}")
-        before = subject.seen()
-        reply = await link.about_task("tasks/cancel", ticket.ref)
-        final = await link.about_task("tasks/get", ticket.ref)
-        await asyncio.sleep(min(10.0, subject.longest))
-        made = None if before is None else subject.seen() != before
-        effect = {
-            None: "whether it had its effect is not known",
-            True: "IT HAD ITS EFFECT",
-            False: "no effect was seen",
-        }
-        report.add(
-            "What is an acknowledged cancel worth?",
-            TOLD,
-            (f"tasks/cancel said {reply.get('status', 'nothing')}, then it was {final.get('status')}; {effect[made]}"),
-        )
-    except MCPError as error:
-        report.add("Can the task be cancelled?", UNDETERMINED, f"{error.error.code} {error.error.message}")
-    finally:
-        await link.close()
 
 
 def _record(subject: Subject, link: Link, noticed: bool | None) -> str:
