@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agentstop import conf, connectors, follow_up, reconcile
 from agentstop.admin.base import Tool, moment, non_atomic, short
+from agentstop.admin.configured import configured
 from agentstop.admin.desk import BoardFilter, lines
 from agentstop.admin.exporting import TellsFacts
 from agentstop.admin.inlines import AttemptInline, CallInline, DecisionInline, ReceiptInline
@@ -161,9 +162,11 @@ class OperationAdmin(TellsFacts, RemediesOperations):
     def get_urls(self) -> list[URLPattern]:
         check = non_atomic(self.admin_site.admin_view(self.check_view))
         desk = self.admin_site.admin_view(self.desk_view)
+        connectors_page = self.admin_site.admin_view(self.connectors_view)
         return [
             path("<int:pk>/check/", check, name="agentstop_operation_check"),
             path("desk/", desk, name="agentstop_desk"),
+            path("connectors/", connectors_page, name="agentstop_connectors"),
             *super().get_urls(),
         ]
 
@@ -173,6 +176,12 @@ class OperationAdmin(TellsFacts, RemediesOperations):
             raise PermissionDenied
         context = {"title": gettext("Desk"), "lines": lines(), "overdue": reconcile.overdue()}
         return self.page(request, "desk", context)
+
+    def connectors_view(self, request: HttpRequest) -> HttpResponse:
+        """What each configured connector can and cannot do about its effects."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return self.page(request, "connectors", {"title": gettext("Connectors"), "connectors": configured()})
 
     def check_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """POST asks the provider now what became of the operation, which has no effect there."""

@@ -222,6 +222,10 @@ class Provider:
         """What this action can do about its effects."""
         return Capability()
 
+    def known_actions(self) -> tuple[str, ...]:
+        """The actions that it can name, for the operators' list of connectors; without sending anything."""
+        return ()
+
     async def submit(self, submission: Submission, context: Context) -> Answer:
         """Send it once."""
         raise NotImplementedError(f"{type(self).__name__} has no submit(): pass send= to run.call()")

@@ -24,6 +24,9 @@ class ClaimedProvider(Provider):
                 raise ImproperlyConfigured(f"ClaimedProvider {name!r} {problem}.")
         self.actions, self.others = dict(actions), others
 
+    def known_actions(self) -> tuple[str, ...]:
+        return tuple(sorted(self.actions))
+
     def capability(self, action: str) -> Capability:
         """What was claimed of it."""
         found = self.actions.get(action, self.others)

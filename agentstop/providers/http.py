@@ -80,6 +80,9 @@ class HttpProvider(Provider):
         """What this action can do about its effects."""
         return self._action(action).capability
 
+    def known_actions(self) -> tuple[str, ...]:
+        return tuple(sorted(self.actions))
+
     async def submit(self, submission: Submission, context: Context) -> Answer:
         """Send it once; the pass is tested when the connection stands and before the first byte is written."""
         try:

@@ -91,6 +91,11 @@ class McpProvider(Provider):
         notified = self.is_stdio or self.revision == HANDSHAKE or (link is not None and link.usable and link.notified)
         return capability_of(tool, notified=notified, hints=link.hints.get(action) if link is not None else None)
 
+    def known_actions(self) -> tuple[str, ...]:
+        """Those of the settings, else those that the server has listed to this process."""
+        link = self._link
+        return tuple(sorted(self.tools if self.tools is not None else link.hints if link is not None else ()))
+
     async def submit(self, submission: Submission, context: Context) -> Answer:
         """Call the tool once; the pass is tested as the first byte is about to leave."""
         try:

@@ -53,6 +53,9 @@ LOST_MAY_HAVE_CANCELLED = _(
     "This provider takes a lost connection for a request to cancel: it may have ended it or not."
 )
 
+EVERY_ACTION = _("Every action")
+EVERY_OTHER_ACTION = _("Every other action")
+
 NOT_UNDONE_HERE = _("It cannot be undone here.")
 
 
