@@ -25,6 +25,7 @@ LONGEST = 7_999  # bytes that a NOTIFY can carry
 ANY = "*"
 GATHER = 0.05  # seconds in which wakes that are not urgent are gathered into one NOTIFY
 IDLE = 5.0  # seconds without a wake after which the telling thread ends
+AGAIN, LONGEST_PAUSE = 0.2, 5.0  # seconds to the first and to a later try to listen after it has failed
 READY = 10.0  # seconds that a subscriber waits for the listening to begin, at the most
 
 Subscriber = Callable[[frozenset[int] | None, bool], None]
@@ -122,15 +123,21 @@ class Hub:
 
     def _listen(self) -> None:
         listen = _listen_postgresql if database.is_postgresql() else _watch_sqlite
-        failures = 0
+        pause = AGAIN
+
+        def ready() -> None:
+            nonlocal pause
+            pause = AGAIN  # what has worked in between is no longer the same trouble
+            self._ready.set()
+
         while not self._over():
             try:
-                listen(self._ready.set, self.deliver, self._over)
+                listen(ready, self.deliver, self._over)
                 return
             except Exception:
-                failures += 1
-                logger.warning("listening for wakes failed; trying again", exc_info=failures == 1)
-                self._closed.wait(min(5.0, 0.1 * 2**failures))
+                logger.warning("listening for wakes failed; trying again", exc_info=pause == AGAIN)
+                self._closed.wait(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
             finally:
                 database.connection().close()
 

@@ -83,6 +83,42 @@ def test_after_the_connection_was_cut_it_listens_again_and_misses_nothing(
         assert "listening for wakes failed" in caplog.text
 
 
+class Unhurried(threading.Event):
+    """Notes for how long it would have been waited, and waits for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout)
+        return self.is_set()
+
+
+def test_it_tries_again_later_and_later_without_end_and_soon_again_after_it_has_listened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A database that is away for hours: the pauses end to grow, and the listener lives."""
+    hub, closed = wake.Hub(), Unhurried()
+    hub._closed = closed
+    tries = iter([*["away"] * 2000, "cut", "away", "well"])
+
+    def listen(ready: Callable[[], None], *_: object) -> None:
+        found = next(tries)
+        if found != "away":
+            ready()
+        if found != "well":
+            raise OSError("the database is away")
+
+    monkeypatch.setattr(wake, "_listen_postgresql", listen)
+    monkeypatch.setattr(wake, "_watch_sqlite", listen)
+    hub._subscribers[0] = lambda tasks, over: None
+    hub._listen()
+    assert next(tries, None) is None
+    assert closed.waited[:7] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert closed.waited[1999:] == [5.0, 0.2, 0.4]
+
+
 def cut_listeners() -> int:
     with connection.cursor() as cursor:
         cursor.execute(
