@@ -140,3 +140,4 @@ ANSWERED = {
     "success": ngettext_lazy("%(count)d task stopped", "%(count)d tasks stopped", "count"),
     "info": ngettext_lazy("%(count)d had nothing to stop", "%(count)d had nothing to stop", "count"),
 }
+MORE_CHILDREN = ngettext_lazy("%(number)s more task works for it.", "%(number)s more tasks work for it.", "number")

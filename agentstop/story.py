@@ -93,7 +93,7 @@ class Story:
     now: datetime
     operations: tuple[Row, ...] = ()
     children: tuple[Row, ...] = ()
-    more_children: int = 0  # that have no row
+    rest: tuple[str, ...] = ()  # sentences about what has no row
     runs: tuple[Span, ...] = ()
     pauses: tuple[Span, ...] = ()
 

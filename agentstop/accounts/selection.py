@@ -38,6 +38,7 @@ class Choice:
 
 WHOLE = Choice()
 PANEL = Choice(open=200, others=100)
+PICTURE = Choice(open=200, others=300)
 ROW = Choice(open=100, others=0, late=True)  # a row of a list names no operation: the counts are enough
 
 

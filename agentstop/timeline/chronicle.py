@@ -36,6 +36,7 @@ from agentstop.story import Fact, Kind, Row, Span, Story, Stretch
 from agentstop.words import sentences
 
 CHILDREN = 100  # that have a lane each; of more, how many they are
+DISPATCHES = 10_000  # of all children together, the newest
 REASON = 200  # characters of a reason
 ENDS_AN_ATTEMPT = FINAL_CLAIMS | {Claim.UNSENT, Claim.ENDED, Claim.REFUSED}
 SENT = frozenset({Kind.PASSED, Kind.CANCEL_SENT})  # each of them may have had an effect: never told as one
@@ -44,11 +45,12 @@ KINDS = {Claim.UNSENT: Kind.UNSENT, Claim.ENDED: Kind.LOST, Claim.LOST: Kind.LOS
 
 def load(task_id: int, user: Any) -> tuple[TaskReport, Story]:
     """The task as this user may read it, and its story; TaskNotFound where there is none for them."""
-    told, _ = report.load(task_id, user, selection.WHOLE)
-    runs, decisions = _runs([task_id]), _decisions([task_id])
+    told, _ = report.load(task_id, user, selection.PICTURE)
+    runs, decisions = _runs([task_id]), _decisions([task_id], [each.id for each in told.operations])
     edges = [decision.at for decision in decisions if decision.operation_id is None]
     children = Task.objects.using(database.alias()).filter(serves__parent=task_id).distinct()
     facts, stretches = _of_operations(told, decisions, edges)
+    more_children = max(0, children.count() - CHILDREN)
     return told, Story(
         task=Row(
             id="task",
@@ -59,7 +61,7 @@ def load(task_id: int, user: Any) -> tuple[TaskReport, Story]:
         now=told.now,
         operations=tuple(_row(each, facts[each.id], stretches[each.id]) for each in told.operations),
         children=tuple(_children(children.order_by("pk")[:CHILDREN], user)),
-        more_children=max(0, children.count() - CHILDREN),
+        rest=tuple(_rest(told, more_children)),
         runs=tuple(Span(run.began_at, run.ended_at, _name(run)) for run in runs),
         pauses=tuple(_pauses(decisions)),
     )
@@ -69,14 +71,24 @@ def _name(run: Run) -> str:
     return gettext(captions.RUNS[RunState(run.state)]) % {"number": run.number}
 
 
+def _rest(told: TaskReport, more_children: int) -> Iterator[str]:
+    """What has no lane, in the words of the panel."""
+    for text, kinds in ((told.rest.open_text, told.rest.open_kinds), (told.rest.text, told.rest.kinds)):
+        if kinds:
+            yield f"{text} {' · '.join(kind.text for kind in kinds)}"
+    if more_children:
+        yield str(captions.MORE_CHILDREN % {"number": more_children})
+
+
 def _runs(tasks: Sequence[int]) -> list[Run]:
     return list(Run.objects.using(database.alias()).filter(task__in=tasks).order_by("task", "number"))
 
 
-def _decisions(tasks: Sequence[int]) -> list[Decision]:
-    """What was decided about the tasks themselves and took effect, and what the gate refused."""
+def _decisions(tasks: Sequence[int], operations: Sequence[int] = ()) -> list[Decision]:
+    """What was decided about the tasks themselves and took effect, and what the gate refused of these operations."""
     of_tasks = Q(operation__isnull=True, effect=Effect.APPLIED)
-    rows = Decision.objects.using(database.alias()).filter(of_tasks | Q(verb=Decided.REFUSE), task__in=tasks)
+    refused = Q(verb=Decided.REFUSE, operation__in=operations)
+    rows = Decision.objects.using(database.alias()).filter(of_tasks | refused, task__in=tasks)
     return list(rows.select_related("by").order_by("pk"))
 
 
@@ -113,10 +125,9 @@ def _of_operations(
 ) -> tuple[Mapping[int, Sequence[Fact]], Mapping[int, Sequence[Stretch]]]:
     """The facts and stretches of each operation."""
     using = database.alias()
-    attempts = list(Attempt.objects.using(using).filter(operation__task=told.id).order_by("passed_at", "pk"))
-    receipts = list(
-        Receipt.objects.using(using).filter(operation__task=told.id).defer("body").order_by("seen_at", "pk")
-    )
+    reports = {each.id: each for each in told.operations}
+    attempts = list(Attempt.objects.using(using).filter(operation__in=reports).order_by("passed_at", "pk"))
+    receipts = list(Receipt.objects.using(using).filter(operation__in=reports).defer("body").order_by("seen_at", "pk"))
     about_cancelling = {attempt.pk for attempt in attempts if attempt.verb == Verb.CANCEL}
     facts: dict[int, list[Fact]] = defaultdict(list)
     for decision in decisions:
@@ -128,7 +139,6 @@ def _of_operations(
         facts[receipt.operation_id].append(_heard(receipt, about_cancelling))
     closings = _closings(receipts)
     stretches: dict[int, list[Stretch]] = defaultdict(list)
-    reports = {each.id: each for each in told.operations}
     for attempt in attempts:
         if attempt.verb == Verb.SUBMIT and attempt.operation_id in reports:
             found = _under_way(attempt.passed_at, closings.get(attempt.pk), reports[attempt.operation_id])
@@ -230,7 +240,7 @@ def _children(children: Iterable[Task], user: Any) -> Iterator[Row]:
         for decision in _decisions(ids):
             decisions[decision.task_id].append(decision)
         passes = Attempt.objects.using(using).filter(operation__task__in=ids, verb=Verb.SUBMIT)
-        for pk, at in passes.values_list("operation__task", "passed_at"):
+        for pk, at in passes.order_by("-pk").values_list("operation__task", "passed_at")[:DISPATCHES]:
             dispatches[pk].append(at)
     for child in seen:
         yield Row(

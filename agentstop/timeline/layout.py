@@ -32,6 +32,7 @@ TIME = 16  # letters of the time in a flag
 WORDS = 60  # letters of a flag
 NAMES, NAME = 38, 22  # columns before the time: of name and detail, of a name that has a detail
 OUTCOME = 31  # columns behind it
+NOTE = 180  # letters of a sentence below the legend
 LEGEND, COLUMN = 22.0, 236.0  # of an entry of the legend
 
 
@@ -132,6 +133,7 @@ class Picture:
     ticks: tuple[Tick, ...]
     breaks: tuple[Break, ...]
     samples: tuple[Sample, ...]
+    notes: tuple[tuple[float, str], ...]  # sentences below the legend, each with its height
 
     @property
     def half(self) -> float:
@@ -171,9 +173,11 @@ def layout(story: Story, zone: tzinfo) -> Picture:
     top, lane = pauses_y + FLAG + AXIS, SMALL_LANE if len(story.rows) > MANY else LANE
     bottom = top + lane * len(story.rows)
     samples = _samples(story, bottom + AXIS)
+    legend = max((sample.y for sample in samples), default=bottom + AXIS)
+    notes = tuple((legend + LEGEND * number, fitted(text, NOTE)) for number, text in enumerate(story.rest, 1))
     return Picture(
         width=WIDTH,
-        height=max((sample.y for sample in samples), default=bottom + AXIS) + 2 * LEGEND,
+        height=legend + LEGEND * (len(notes) + 2),
         left=LEFT,
         right=RIGHT,
         top=top,
@@ -188,6 +192,7 @@ def layout(story: Story, zone: tzinfo) -> Picture:
         ticks=ground.line.ticks(zone),
         breaks=ground.line.breaks,
         samples=samples,
+        notes=notes,
     )
 
 
