@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.gate.figures import Part
 from bench.gate.run import on_postgresql
 
+MOST = 10  # commits of a round: a page takes ten frames a second
 SECONDS = 60.0  # no round is begun after so long
 
 

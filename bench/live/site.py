@@ -64,7 +64,7 @@ class Drawn(Echo):
     """Reads and draws the task, and sends the pieces that tell its state."""
 
     async def show(self, word: str) -> None:
-        reader = Reader(self.scope["user"].pk, "en", "UTC")
+        reader = Reader(self.scope["user"].pk, "en", "UTC")  # type: ignore[union-attr]
         seen = await in_domain(look, self.task, [reader], {})
         [picture] = seen.pictures.values()
         await self.send(text_data=picture.parts["state"] + picture.parts["line"] + picture.in_lists)
@@ -89,4 +89,5 @@ def known(app: App) -> App:
 
 
 bare: list[Any] = [path("bare/<int:task>/", Echo.as_asgi()), path("drawn/<int:task>/", Drawn.as_asgi())]  # type: ignore[arg-type]
-application = ProtocolTypeRouter({"websocket": known(URLRouter([*websocket_urlpatterns, *bare]))})
+routed: Any = URLRouter([*websocket_urlpatterns, *bare])
+application = ProtocolTypeRouter({"websocket": known(routed)})
