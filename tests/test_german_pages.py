@@ -6,14 +6,16 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.template import Context, Template
 from django.test import Client, RequestFactory
 from django.utils import timezone, translation
 
-from agentstop.models import Operation, Task
+from agentstop.models import Family, FreezeClock, Look, Operation, Task, Unseen
 from agentstop.runs import begin
 from agentstop.stop import stop
+from agentstop.words.column_words import NAMES
 from tests.test_views import HTMX, browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools")]
@@ -75,3 +77,16 @@ def test_the_desk_is_german_too(task: Task, admin_user: Any) -> None:
     client = browser(admin_user)
     assert "Ausgewählte Aufgaben stoppen" in read(client, "/admin/agentstop/task/")
     assert "Ausgang unbekannt" in read(client, f"/admin/agentstop/task/{task.pk}/change/")
+
+
+def test_kinds_of_rows_and_their_columns_are_german_at_the_desk(task: Task, admin_user: Any) -> None:
+    models = list(apps.get_app_config("agentstop").get_models())
+    shown = {str(name) for model in models for name in (model._meta.verbose_name, model._meta.verbose_name_plural)}
+    shown |= {str(field.verbose_name) for model in models for field in model._meta.local_fields} - {"ID"}
+    hidden = [model._meta for model in (Family, FreezeClock, Look, Unseen)]
+    shown -= {str(name) for meta in hidden for name in (meta.verbose_name, meta.verbose_name_plural)}
+    assert shown <= NAMES, "add it to words/column_words.py"
+    desk = read(browser(admin_user), "/admin/agentstop/task/")
+    assert "Zustand seit" in desk and "State since" not in desk and "Vorgänge" in desk
+    with translation.override("en"):
+        assert Task._meta.verbose_name_plural == "tasks"

@@ -152,7 +152,7 @@ def moment(name: str) -> Any:  # the stubs know callables only in lists, Django 
         return timezone.localtime(value).replace(tzinfo=None).isoformat(" ", "milliseconds")
 
     show.__name__ = name
-    return admin.display(show, description=name.replace("_", " "), ordering=name)
+    return admin.display(show, description=_(name.replace("_", " ")), ordering=name)
 
 
 def short(text: object, length: int = IN_LIST) -> str:
