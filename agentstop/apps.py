@@ -16,9 +16,7 @@ class AgentStopConfig(AppConfig):
         from agentstop import checks, gauges, telemetry  # import models, which are there only now
 
         checks.register_all()
-<<<<<<< HEAD
         gauges.register(telemetry.instruments)
-=======
         translate(self.get_models())
 
 
@@ -33,4 +31,3 @@ def translate(models: Iterable[Any]) -> None:
             name = str(getattr(bearer, attribute))
             if name in NAMES:
                 setattr(bearer, attribute, gettext_lazy(name))
->>>>>>> 669bd2c (Name the desk's tables and columns in the reader's language)
