@@ -128,6 +128,7 @@ NAMES = frozenset((
     _("tasks"),
     _("text"),
     _("title"),
+    _("trace"),
     _("until"),
     _("used at"),
     _("user"),
