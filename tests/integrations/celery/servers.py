@@ -1,0 +1,105 @@
+"""A Redis of one's own and workers on it: made in a temporary folder, ended by their ids."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests.conftest import HANG_GUARD
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+SERVERS = ("redis-server", "valkey-server")
+APP = "tests.integrations.celery.app"
+
+
+def redis_program() -> str | None:
+    return next(filter(None, map(shutil.which, SERVERS)), None)
+
+
+@contextmanager
+def running_redis() -> Iterator[str]:
+    """The path of the socket of a fresh server, which listens nowhere else."""
+    program = redis_program()
+    assert program is not None
+    with tempfile.TemporaryDirectory(prefix="agentstop-redis-") as folder:
+        path = f"{folder}/redis.sock"
+        words = ["--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no", "--dir", folder]
+        with subprocess.Popen([program, *words], stdout=subprocess.DEVNULL) as server:
+            try:
+                _until_it_answers(path)
+                yield path
+            finally:
+                server.terminate()
+
+
+def _until_it_answers(path: str) -> None:
+    give_up = time.monotonic() + HANG_GUARD
+    with redis.Redis(unix_socket_path=path) as client:
+        while True:
+            try:
+                client.ping()
+                return
+            except redis.ConnectionError:
+                assert time.monotonic() < give_up, "redis never answered"
+                time.sleep(0.02)
+
+
+class Worker:
+    """`celery worker` in a process group of its own."""
+
+    started = 0
+
+    def __init__(self, broker: str, sandbox: str, database_url: str, **how: Any) -> None:
+        Worker.started += 1
+        self.name = f"worker{Worker.started}"
+        pool, queue = how.pop("pool", "threads"), how.pop("queue", "jobs")
+        at_once, settling = how.pop("at_once", 4), how.pop("settling", 2.0)
+        environment = {
+            "BROKER": broker, "SANDBOX": sandbox, "DATABASE_URL": database_url, "POOL": pool, "NAME": self.name,
+            "SETTLING": str(settling), "SETTINGS": json.dumps(how), "DJANGO_SETTINGS_MODULE": "tests.settings",
+        }  # fmt: skip
+        words = ["worker", "--pool", pool, "-c", str(at_once), "-n", f"{self.name}@tests", "-Q", queue, "-l", "WARNING"]
+        words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed at the end
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", APP, *words],
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def until_ready(self, store: redis.Redis) -> None:
+        if store.blpop([f"ready:{self.name}"], int(HANG_GUARD)) is None:
+            raise AssertionError(f"the worker never was ready: {self.told()}")
+
+    def kill(self) -> None:
+        """All of it at once, as when the machine is gone."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(HANG_GUARD)
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(HANG_GUARD)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self.log.close()
+
+    def told(self) -> str:
+        self.log.seek(0)
+        return self.log.read()
