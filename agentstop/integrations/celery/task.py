@@ -49,9 +49,9 @@ class Halted(Ignore):  # type: ignore[misc]
 class GatedTask(Task):  # type: ignore[misc]
     """`@app.task(base=GatedTask)`: its jobs work for the run at hand where they are sent, or `apply_async(run=run)`.
 
-    With `connector` a job is one operation: `key` names its effect, as for `agentstop.tools.tool`; else the job's own id
-    does, over retries and redelivery. Without it the job's code gates each effect by itself, with `run.call` or tools.
-    A job of a run that is over ends as REFUSED. One that is held, by a pause or since its operation is under way
+    With `connector` a job is one operation: `key` names its effect, as for `agentstop.tools.tool`, else the job's own
+    id does, over retries and redelivery. Without it the job's code gates each effect by itself, with `run.call` or
+    tools. A job of a run that is over ends as REFUSED. One that is held, by a pause or since its operation is under way
     elsewhere, is sent again `comes_back` seconds later, which is none of its retries.
     """
 
@@ -161,7 +161,7 @@ class GatedTask(Task):  # type: ignore[misc]
 
 
 def _wrap(cls: type[GatedTask]) -> None:
-    plain = cls._ungated
+    plain = cls.__dict__["_ungated"]
     if isinstance(plain, staticmethod):  # a task without `self`
 
         @functools.wraps(plain.__func__)

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
+import django
 import httpx
 import redis
 from celery import Celery
 from celery.exceptions import Ignore, Reject
 from celery.signals import worker_init, worker_process_init, worker_ready
+from django.apps import apps
 from django.conf import settings
 from django.core.signals import setting_changed
 
+if not apps.ready:  # in a worker this module is the first
+    django.setup()
+
 from agentstop.integrations.celery import GatedTask
-from agentstop.runs import Run, begin, current_run
+from agentstop.runs import begin, current_run
 from agentstop.testing.barriers import Barrier, held_at
 from agentstop.testing.sandbox.connector import sandbox_connector
 from agentstop.tools import current_operation
@@ -204,7 +208,7 @@ def several(labels: list[str]) -> list[str]:
 
 
 @app.task(base=GatedTask)
-def step(told: Any, label: str, wait: bool = False) -> list[str]:
+def step(told: Any, label: str, wait: bool = False) -> str:
     """A step of a canvas."""
     run = current_run.get()
     assert run is not None
@@ -213,12 +217,6 @@ def step(told: Any, label: str, wait: bool = False) -> list[str]:
     if wait:
         store.rpush(f"at:{label}", "here")
         store.blpop([f"go:{label}"], PATIENCE)
-    before = told if isinstance(told, list) else []
-    return [*(sum(before, []) if before and isinstance(before[0], list) else before), label]
-
-
-@app.task(base=GatedTask)
-def plain_first(label: str) -> str:
     return label
 
 
@@ -261,12 +259,3 @@ def spawns(title: str) -> str:
     run = current_run.get()
     assert run is not None
     return begin(title, serves=[run], key=title).token
-
-
-@app.task
-def whereabouts() -> tuple[int, str]:
-    return os.getpid(), threading.current_thread().name
-
-
-def in_hand(token: str) -> Run:
-    return Run.from_token(token)
