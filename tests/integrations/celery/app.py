@@ -24,9 +24,10 @@ from django.core.signals import setting_changed
 if not apps.ready:  # in a worker this module is the first
     django.setup()
 
+from agentstop import sending, wake
 from agentstop.integrations.celery import GatedTask
 from agentstop.runs import begin, current_run
-from agentstop.testing.barriers import Barrier, held_at
+from agentstop.testing.barriers import Barrier, held_at, shared_client
 from agentstop.testing.sandbox.connector import sandbox_connector
 from agentstop.tools import current_operation
 
@@ -121,6 +122,7 @@ def write(label: str, key: str = "", **switches: Any) -> None:
 @app.task
 def ungated(label: str) -> None:
     """What all this is for: the same effect without a gate."""
+    store.rpush(f"pid:{label}", os.getpid())
     write(label)
 
 
@@ -133,17 +135,18 @@ def ungated_retry(self: Any, label: str) -> None:
     write(label)
 
 
-@app.task(base=GatedTask, connector="sandbox", action=NOTIFY, key="{label}")
+@app.task(base=GatedTask, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0)
 def notify(label: str) -> str:
     """One job, one operation."""
     op = current_operation.get()
+    store.rpush(f"pid:{label}", os.getpid())
     assert op is not None
     write(label, op.idempotency_key)
     return f"told {label}"
 
 
 @app.task(
-    base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", autoretry_for=(Exception,),
+    base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0, autoretry_for=(Exception,),
     retry_kwargs={"countdown": 0, "max_retries": 3},
 )  # fmt: skip
 def retrying(self: Any, label: str) -> str:
@@ -159,7 +162,7 @@ def retrying(self: Any, label: str) -> str:
     return f"told {label}"
 
 
-@app.task(base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}")
+@app.task(base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0)
 def controlled(self: Any, label: str, how: str) -> str:
     """Celery's control flow, as its documentation has it."""
     if self.request.retries == 0:
@@ -243,6 +246,27 @@ def hears(name: str) -> bool:
     heard = run.stop_signal.wait(PATIENCE)
     store.rpush(f"heard:{name}", str(heard))
     return heard
+
+
+@app.task(base=GatedTask, check_first=False)
+def heard() -> bool:
+    """The process has heard that the run is over."""
+    run = current_run.get()
+    assert run is not None
+    return run.stop_signal.wait(PATIENCE)
+
+
+@app.task
+def client() -> int:
+    """Which HTTP client all tasks of this process share."""
+    return shared_client()
+
+
+@app.task
+def rest() -> None:
+    """Everything that this process sends comes to its end."""
+    sending.close()
+    wake.close()
 
 
 @app.task(base=GatedTask, ends_run=True)

@@ -15,11 +15,12 @@ from pytest_django.fixtures import Settings
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.process import RunningSandbox
 from tests.conftest import HANG_GUARD
+from tests.counted import eventually
 from tests.integrations.celery import app as jobs
 from tests.integrations.celery.servers import Worker, redis_program, running_redis
 
 HELD = 120.0  # seconds for which a send may be held, on a busy machine too
-OWN = ("got:*", "at:*", "go:*", "done:*", "begun:*", "heard:*", "tried:*", "hold:*")
+OWN = ("got:*", "at:*", "go:*", "done:*", "begun:*", "heard:*", "tried:*", "hold:*", "pid:*")
 
 StartWorker = Callable[..., Worker]
 
@@ -112,8 +113,6 @@ def told(name: str) -> dict[str, str]:
 
 def state_of(result: AsyncResult) -> tuple[str, str]:
     """The job's state as soon as it is over for the worker, and why."""
-    from tests.counted import eventually
-
     eventually(lambda: result.state in ("REFUSED", "SUCCESS", "FAILURE", "REVOKED"), True)
     info = result.info
     return result.state, info.get("reason", "") if isinstance(info, dict) else ""
