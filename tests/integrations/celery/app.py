@@ -146,8 +146,8 @@ def notify(label: str) -> str:
 
 
 @app.task(
-    base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0, autoretry_for=(Exception,),
-    retry_kwargs={"countdown": 0, "max_retries": 3},
+    base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0,
+    autoretry_for=(Exception,), retry_kwargs={"countdown": 0, "max_retries": 3},
 )  # fmt: skip
 def retrying(self: Any, label: str) -> str:
     """Its first try is proven not to have been sent, and waits for the test before it says so."""

@@ -98,8 +98,6 @@ class Worker:
                 self._process.wait(HANG_GUARD)
             except subprocess.TimeoutExpired:
                 self.kill()
-        if os.environ.get("SHOW"):
-            print(self.told())
         self.log.close()
 
     def told(self) -> str:
