@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.model import explore
 from tests.postgres import QUICK, PostgresMissing, postgres
+from tests.redis_server import redis_program
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = ROOT / ".cache" / "tests"
@@ -125,6 +126,8 @@ def on_sqlite(words: list[str], report: Report) -> Part:
     if (absent := explore.missing()) and not any("not model" in word for word in words):
         why = f"THE MODEL, SINCE THERE IS NO {' AND NO '.join(absent).upper()}"
         report.missing.append(f"{why}. RUN: apt-get install {explore.PACKAGES}")
+    if redis_program() is None:
+        report.missing.append("EVERYTHING ON CELERY, SINCE NO REDIS WAS FOUND. RUN: apt-get install redis-server")
     selected = [] if browser else ["-m", "not browser"]
     return Part("SQLite", [*selected, *words], {"DATABASE_URL": "", "CHROMIUM": browser or ""})
 

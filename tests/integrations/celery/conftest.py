@@ -17,7 +17,8 @@ from agentstop.testing.sandbox.process import RunningSandbox
 from tests.conftest import HANG_GUARD
 from tests.counted import eventually
 from tests.integrations.celery import app as jobs
-from tests.integrations.celery.servers import Worker, redis_program, running_redis
+from tests.integrations.celery.servers import Worker
+from tests.redis_server import redis_program, running_redis
 
 HELD = 120.0  # seconds for which a send may be held, on a busy machine too
 OWN = ("got:*", "at:*", "go:*", "done:*", "begun:*", "heard:*", "tried:*", "hold:*", "pid:*")
@@ -71,6 +72,7 @@ def patient(settings: Settings, sandbox: SandboxClient, store: redis.Redis) -> I
     settings.AGENTSTOP_FOLLOW_UP_BASE = 0.0
     settings.AGENTSTOP_DEADLINE = HELD
     settings.SANDBOX_ADDRESS = sandbox.address
+    jobs.app.set_current()  # canvases ask for it; another test may have made one since
     forget(store)
     yield
     assert store.llen("jobs") == 0, "a job was left in the queue"

@@ -1,17 +1,13 @@
-"""A Redis of one's own and workers on it: made in a temporary folder, ended by their ids."""
+"""Workers in processes of their own, ended by their ids."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +16,7 @@ import redis
 from tests.conftest import HANG_GUARD
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
-SERVERS = ("redis-server", "valkey-server")
 APP = "tests.integrations.celery.app"
-
-
-def redis_program() -> str | None:
-    return next(filter(None, map(shutil.which, SERVERS)), None)
-
-
-@contextmanager
-def running_redis() -> Iterator[str]:
-    """The path of the socket of a fresh server, which listens nowhere else."""
-    program = redis_program()
-    assert program is not None
-    with tempfile.TemporaryDirectory(prefix="agentstop-redis-") as folder:
-        path = f"{folder}/redis.sock"
-        words = ["--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no", "--dir", folder]
-        with subprocess.Popen([program, *words], stdout=subprocess.DEVNULL) as server:
-            try:
-                _until_it_answers(path)
-                yield path
-            finally:
-                server.terminate()
-
-
-def _until_it_answers(path: str) -> None:
-    give_up = time.monotonic() + HANG_GUARD
-    with redis.Redis(unix_socket_path=path) as client:
-        while True:
-            try:
-                client.ping()
-                return
-            except redis.ConnectionError:
-                assert time.monotonic() < give_up, "redis never answered"
-                time.sleep(0.02)
 
 
 class Worker:

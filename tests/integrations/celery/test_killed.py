@@ -18,9 +18,10 @@ from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.words.wording import Label
+from tests.conftest import HANG_GUARD
 from tests.counted import eventually
 from tests.integrations.celery.app import hears, notify, ungated
-from tests.integrations.celery.conftest import HANG_GUARD, StartWorker, state_of, until
+from tests.integrations.celery.conftest import StartWorker, state_of, until
 from tests.integrations.celery.servers import Worker
 from tests.observed import of_key
 
