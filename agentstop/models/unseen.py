@@ -26,7 +26,7 @@ class Unseen(models.Model):
 class Look(models.Model):
     """When a live page of a closed task was last open before somebody."""
 
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+", db_index=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     seen_at = models.DateTimeField()
 
