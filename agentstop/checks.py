@@ -6,17 +6,25 @@ import difflib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.apps.config import AppConfig
 from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.contenttypes.models import ContentType
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.db import connections
+from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
 from agentstop import conf, connectors, database
 
 PREFIX = "AGENTSTOP_"
+DJANGO_TEMPLATES = "django.template.backends.django.DjangoTemplates"
+REQUEST = "django.template.context_processors.request"
 SQLITE = (3, 35)  # INSERT … RETURNING
 PATIENCE = 20  # seconds: below that, writers under load are turned away
 FULL = 2  # PRAGMA synchronous, from which on a commit survives a loss of power
@@ -26,6 +34,7 @@ def register_all() -> None:
     """Called once the apps are loaded."""
     register(check_settings, "agentstop")
     register(check_connectors, "agentstop")
+    register(check_pages, "agentstop")
     register(check_database, "agentstop")
     register(check_server, Tags.database)
 
@@ -33,6 +42,66 @@ def register_all() -> None:
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """The settings of agentstop, and those of Django that it needs."""
     return [*_time_zones(), *_unknown_settings(), *_values(), *_rule(), *_runner()]
+
+
+def check_pages(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """What the pages of agentstop, and its tags on those of the site, need."""
+    return [*_addresses(), *_requests(), *_people(), *_login()]
+
+
+def _addresses() -> Iterator[CheckMessage]:
+    try:
+        reverse("agentstop:tasks")
+    except NoReverseMatch:
+        yield Warning(
+            "The pages of agentstop have no address: its tags cannot be used, and nobody can press Stop on a page.",
+            hint='Add path("agentstop/", include("agentstop.urls")) to the URLs. A project without pages: '
+            'SILENCED_SYSTEM_CHECKS = ["agentstop.W006"].',
+            id="agentstop.W006",
+        )
+
+
+def _requests() -> Iterator[CheckMessage]:
+    engines: Any = settings.TEMPLATES
+    for engine in engines:
+        given = engine.get("OPTIONS", {}).get("context_processors", [])
+        if engine["BACKEND"] == DJANGO_TEMPLATES and REQUEST not in given:
+            yield Warning(
+                "Templates are not given the request: the tags of agentstop raise an error in them.",
+                hint=f'Add "{REQUEST}" to OPTIONS["context_processors"] of TEMPLATES.',
+                id="agentstop.W007",
+            )
+
+
+def _people() -> Iterator[CheckMessage]:
+    if not any(_is_authentication(each) for each in settings.MIDDLEWARE):
+        yield Warning(
+            "No middleware says who sends a request: each page of agentstop fails.",
+            hint='Add "django.contrib.auth.middleware.AuthenticationMiddleware" to MIDDLEWARE, or make yours a '
+            "subclass of it.",
+            id="agentstop.W008",
+        )
+
+
+def _is_authentication(path: str) -> bool:
+    try:
+        found = import_string(path)
+    except ImportError:
+        return False  # Django says so by itself
+    return isinstance(found, type) and issubclass(found, AuthenticationMiddleware)
+
+
+def _login() -> Iterator[CheckMessage]:
+    try:
+        address = resolve_url(settings.LOGIN_URL)
+        if not urlsplit(str(address)).netloc:
+            resolve(urlsplit(str(address)).path)
+    except (NoReverseMatch, Resolver404):
+        yield Warning(
+            f"People who are not logged in are sent to LOGIN_URL = {str(settings.LOGIN_URL)!r}, and there is no page.",
+            hint='Name the page at which people log in; that of the admin will do: LOGIN_URL = "/admin/login/".',
+            id="agentstop.W009",
+        )
 
 
 def _time_zones() -> Iterator[CheckMessage]:
@@ -140,7 +209,19 @@ def check_database(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
         "sqlite": _sqlite,
         "postgresql": _postgresql,
     }
-    return [*vendor.get(connection.vendor, _unsupported)(alias, connection), *_atomic_requests(alias, connection)]
+    about_it = vendor.get(connection.vendor, _unsupported)(alias, connection)
+    return [*about_it, *_atomic_requests(alias, connection), *_apart(alias)]
+
+
+def _apart(alias: str) -> Iterator[CheckMessage]:
+    for model in (get_user_model(), ContentType):
+        other = router.db_for_write(model)
+        if other != alias:
+            yield Error(
+                f"The models of agentstop are in database {alias!r}, and refer to {model._meta.label} in {other!r}.",
+                hint="Let your router send them to the same database: rows do not refer to those of another one.",
+                id="agentstop.E012",
+            )
 
 
 def _unsupported(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:

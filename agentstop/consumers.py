@@ -13,7 +13,7 @@ from zoneinfo import available_timezones
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.utils.translation import check_for_language
 
-from agentstop import sessions, unseen
+from agentstop import listing, sessions, unseen
 from agentstop.fragments import Picture, Piece, carried, difference
 from agentstop.live import GAP, Reader, Viewer, registry
 from agentstop.sending import in_domain
@@ -30,7 +30,6 @@ AFTERWARDS = 60.0  # seconds for which they are taken after an awaited outcome w
 
 LARGEST = 1024  # bytes of a frame that comes in
 MOST = 20  # frames that come in within a minute
-LONGEST = 200  # tasks of a list
 
 
 class _Consumer(AsyncWebsocketConsumer):
@@ -145,14 +144,25 @@ class TaskConsumer(_Consumer):
                 await in_domain(unseen.looked, task, user)
 
 
+class ButtonConsumer(_Consumer):
+    """A Stop button that stands alone."""
+
+    whole = False
+
+    def tasks(self) -> Iterable[int]:
+        return [int(self.scope["url_route"]["kwargs"]["task"])]
+
+    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
+        return [] if old is not None and old.button == new.button else [Piece(new.button)]
+
+
 class ListConsumer(_Consumer):
     """The rows of the tasks that a list shows."""
 
     whole = False
 
     def tasks(self) -> Iterable[int]:
-        named = self.query.get("tasks", [""])[0].split(",")
-        return [int(each) for each in named[:LONGEST] if each.isascii() and each.isdigit() and len(each) < 20]
+        return listing.named(self.query.get("tasks", [""])[0])
 
     def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
         return [] if old is not None and old.in_lists == new.in_lists else [Piece(new.in_lists)]

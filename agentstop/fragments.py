@@ -17,7 +17,7 @@ from agentstop.reports.role import Role
 from agentstop.states import TaskState
 
 PARTS = ("state", "line", "questions", "alert", "rest", "inputs", "family")
-MORPH = "outerMorph"
+MORPH = "morph"
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -29,6 +29,7 @@ class Picture:
     parts: Mapping[str, SafeString]
     rows: Mapping[OperationReport, SafeString]
     in_lists: SafeString
+    button: SafeString  # a Stop button that stands alone
     awaited: bool = False  # the task is over, and an outcome of it unknown
 
     @property
@@ -47,20 +48,25 @@ def draw(
 ) -> Picture:
     """Render the task in the active language and time zone; rows that were drawn before with equal words are kept.
 
-    Not `whole`: the row for lists alone.
+    Not `whole`: the row for lists and the Stop button alone.
     """
     if not whole:
-        return Picture(report.id, NOTHING, NOTHING, in_list(report, role))
+        return Picture(report.id, NOTHING, NOTHING, in_list(report, role), button(report, role))
     context = {"report": report, "role": role}
     parts = {part: render_to_string(f"agentstop/fragments/{part}.html", context) for part in PARTS}
     rows = {each: drawn[each] if each in drawn else row(report, each, role) for each in report.operations}
     awaited = report.unsure and report.state in (TaskState.STOPPED, TaskState.FINISHED)
-    return Picture(report.id, parts, rows, in_list(report, role), awaited)
+    return Picture(report.id, parts, rows, in_list(report, role), button(report, role), awaited)
 
 
 def in_list(report: TaskReport, role: Role) -> SafeString:
     """The task's row in a list of tasks. A site overrides the template to link to a page of its own."""
     return render_to_string("agentstop/fragments/task.html", {"report": report, "role": role})
+
+
+def button(report: TaskReport, role: Role) -> SafeString:
+    """A Stop button that stands alone, with the line of its task."""
+    return render_to_string("agentstop/fragments/button.html", {"report": report, "role": role})
 
 
 def row(report: TaskReport, operation: OperationReport, role: Role) -> SafeString:
@@ -98,7 +104,7 @@ def _moved(old: Picture, new: Picture) -> list[Piece] | None:
         return None
     # One that is added may be there already, by an answer to a press: it is taken out first, so that none is twice.
     gone = [Piece(_place(pk), "delete") for pk in (*(pk for pk in old.order if pk not in order), *added)]
-    return [*gone, Piece(_list(added.values()), f"beforeend:#{_list_id(new.task)}")] if added else gone
+    return [*gone, Piece(_list(added.values()), f"append:#{_list_id(new.task)}")] if added else gone
 
 
 def _place(operation: int) -> SafeString:
@@ -114,6 +120,6 @@ def _list_id(task: int) -> str:
 
 
 def carried(piece: Piece) -> SafeString:
-    """The piece for hx-ws. Never in a page: htmx would take it out of there."""
+    """The piece as `agentstop/panel.js` reads it."""
     tag, rest = piece.html.lstrip().split(" ", 1)
-    return mark_safe(f'{tag} hx-swap-oob="{piece.how}" {rest}')  # noqa: S308  a rendered template, one attribute added
+    return mark_safe(f'{tag} data-agentstop-swap="{piece.how}" {rest}')  # noqa: S308  a rendered template, one attribute added

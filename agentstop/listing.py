@@ -23,6 +23,7 @@ from agentstop.reports.role import Role
 from agentstop.states import Cancellation, OperationState, TaskState
 
 SIZE = 25  # tasks of a page
+MOST = 200  # tasks that are kept up to date
 LONGEST = 200  # characters of a text that is searched for
 LARGEST = 18  # digits of an id
 
@@ -90,6 +91,11 @@ class Asked:
         """The query of an address that asks for the same, from the first page on, and for more."""
         wanted = {"show": self.show, "q": self.text, **more}
         return "?" + urlencode({name: value for name, value in wanted.items() if value not in ("", None)})
+
+
+def named(ids: str) -> list[int]:
+    """The ids in an address, with commas between them; what is none is left out."""
+    return [int(each) for each in ids.split(",")[:MOST] if each.isascii() and each.isdigit() and len(each) <= LARGEST]
 
 
 def _number(query: Mapping[str, Any], name: str) -> int | None:

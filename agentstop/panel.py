@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import get_language, gettext
 
 from agentstop import conf, fragments, inputs, listing
+from agentstop.accounts import selection
 from agentstop.listing import Asked
 from agentstop.reports import report
 from agentstop.reports.report import TaskReport
@@ -48,10 +49,27 @@ def context(task_id: int, user: Any, *, next_page: str = "", live: bool = True, 
         "picture": fragments.draw(told, role),
         "forms": forms(task_id),
         "socket": socket(task_id) if live else "",
+        "poll": reverse("agentstop:panel", args=[task_id]),
         "next": next_page,
         "message": message,
         "takes_input": conf.TAKES_INPUT and role.may_type,
         "longest": inputs.LONGEST,
+    }
+
+
+def button_context(
+    task_id: int, user: Any, *, next_page: str = "", live: bool = True, message: str = ""
+) -> dict[str, Any]:
+    """The template context of a Stop button that stands alone; TaskNotFound where this user may not see the task."""
+    told, role = report.load(task_id, user, selection.ROW)
+    return {
+        "prefix": prefix(task_id),
+        "report": told,
+        "button": fragments.button(told, role),
+        "socket": _socket(f"tasks/{task_id}/button/") if live else "",
+        "poll": reverse("agentstop:button", args=[task_id]),
+        "next": next_page,
+        "message": message,
     }
 
 
@@ -72,6 +90,7 @@ def list_context(rows: Sequence[tuple[TaskReport, Role]], *, next_page: str = ""
         "rows": [fragments.in_list(told, role) for told, role in rows],
         "now": rows[0][0].now if rows else None,
         "socket": _socket("tasks/", tasks=named) if live and rows else "",
+        "poll": f"{reverse('agentstop:rows')}?{urlencode({'tasks': named})}" if rows else "",
         "next": next_page,
     }
 

@@ -17,11 +17,16 @@ from typing import Any
 
 from django.urls import path
 
-from agentstop.consumers import ListConsumer, TaskConsumer
+from agentstop.consumers import ButtonConsumer, ListConsumer, TaskConsumer
 from agentstop.panel import SOCKETS
 
 # ASGI applications, which Channels routes by Django's paths.
 _task: Any = TaskConsumer.as_asgi()
+_button: Any = ButtonConsumer.as_asgi()
 _list: Any = ListConsumer.as_asgi()
 
-websocket_urlpatterns = [path(f"{SOCKETS}tasks/<int:task>/", _task), path(f"{SOCKETS}tasks/", _list)]
+websocket_urlpatterns = [
+    path(f"{SOCKETS}tasks/<int:task>/", _task),
+    path(f"{SOCKETS}tasks/<int:task>/button/", _button),
+    path(f"{SOCKETS}tasks/", _list),
+]

@@ -6,6 +6,8 @@
 | `agentstop:stop_all` | GET, POST `tasks/stop/` | counts first (`mine`, or `show` and `q`); `tasks`, `reason`, `next` |
 | `agentstop:task` | GET `tasks/<id>/` | the page of a task; extends `agentstop/base.html`, which a site overrides |
 | `agentstop:panel` | GET `tasks/<id>/panel/` | the panel's body alone |
+| `agentstop:button` | GET `tasks/<id>/button/` | a Stop button alone, as it is now |
+| `agentstop:rows` | GET `tasks/rows/` | rows of lists as they are now: `tasks`, ids with commas between them |
 | `agentstop:stop` | POST `tasks/<id>/stop/` | `run` (the number that the page saw), `reason`, `next` |
 | `agentstop:pause`, `agentstop:resume` | POST `tasks/<id>/pause/`, `tasks/<id>/resume/` | `next` |
 | `agentstop:new_run` | POST `tasks/<id>/new-run/` | `run` (the number that the page saw), `next` |
@@ -24,13 +26,11 @@
 | `agentstop:healthz` | GET `healthz` | 200 where the database answers, else 503; see `docs/operating.md` |
 
 On a page of one's own: `{% load agentstop %}{% agentstop_panel task %}` (with `heading=1` where the page is about this
-task alone), `{% agentstop_list %}` for all tasks with filters and search, `{% agentstop_tasks tasks %}` for some, or
-`{% agentstop_timeline task %}` for the picture. Rows of lists are drawn by `agentstop/fragments/task.html`; where tasks
-can be stopped in them, one list stands on a page. That needs `request` among the context processors, and
-`{% include "agentstop/head.html" %}` in the head: the style sheets `agentstop/panel.css`, `agentstop/pages.css` and
-`agentstop/timeline.css`, and, each as `<script defer>`, the static files `agentstop/vendor/htmx.min.js`,
-`agentstop/vendor/hx-ws.min.js`, `agentstop/panel.js` and `agentstop/times.js`. Answers to presses
-that the state does not show go to `django.contrib.messages` where it is installed.
+task alone), `{% agentstop_stop_button task %}`, `{% agentstop_list %}` for all tasks with filters and search,
+`{% agentstop_tasks tasks %}` for some, or `{% agentstop_timeline task %}` for the picture. That needs `request` among
+the context processors, and `{% include "agentstop/head.html" %}` in the head. One list stands on a
+page, and one panel and one Stop button of a task. Answers to presses that the state does not show go to
+`django.contrib.messages` where it is installed. `docs/embedding.md` tells the rest.
 """
 
 from __future__ import annotations
@@ -54,8 +54,10 @@ app_name = "agentstop"
 urlpatterns = [
     path("tasks/", list_views.tasks, name="tasks"),
     path("tasks/stop/", list_views.stop_all, name="stop_all"),
+    path("tasks/rows/", list_views.rows, name="rows"),
     path("tasks/<int:task>/", task_views.task, name="task"),
     path("tasks/<int:task>/panel/", task_views.fragment, name="panel"),
+    path("tasks/<int:task>/button/", task_views.button_alone, name="button"),
     path("tasks/<int:task>/stop/", task_views.press_stop, name="stop"),
     path("tasks/<int:task>/pause/", family_views.press_pause, name="pause"),
     path("tasks/<int:task>/resume/", family_views.press_resume, name="resume"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.core.checks import CheckMessage, Error, Warning, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
@@ -178,6 +179,53 @@ def test_a_runner_that_cannot_be_used_is_refused(value: Any, settings: Settings)
     for value in ("", "agentstop.starting.start"):
         settings.AGENTSTOP_RUNNER = value
         assert checks.check_settings() == []
+
+
+def test_pages_need_an_address(settings: Settings) -> None:
+    settings.ROOT_URLCONF = "tests.hosts.bare"
+    settings.LOGIN_URL = "https://login.example.org/"  # elsewhere is not looked at
+    assert ids(checks.check_pages()) == ["agentstop.W006"]
+    settings.ROOT_URLCONF = "tests.urls"
+    assert checks.check_pages() == []
+
+
+def test_tags_need_the_request(settings: Settings) -> None:
+    without = {**settings.TEMPLATES[0], "OPTIONS": {"context_processors": []}}
+    settings.TEMPLATES = [without, {**without, "BACKEND": "django.template.backends.jinja2.Jinja2"}]
+    assert ids(checks.check_pages()) == ["agentstop.W007"]
+
+
+def test_pages_need_to_know_who_asks(settings: Settings) -> None:
+    settings.MIDDLEWARE = ["django.middleware.common.CommonMiddleware", "nowhere.Middleware"]
+    assert ids(checks.check_pages()) == ["agentstop.W008"]
+    settings.MIDDLEWARE = ["tests.test_checks.OwnMiddleware"]
+    assert checks.check_pages() == []
+
+
+class OwnMiddleware(AuthenticationMiddleware):
+    """A site's own."""
+
+
+@pytest.mark.parametrize("name", ["/nowhere/", "no_such_name"])
+def test_people_must_be_able_to_log_in(name: str, settings: Settings) -> None:
+    settings.LOGIN_URL = name
+    assert ids(checks.check_pages()) == ["agentstop.W009"]
+    settings.LOGIN_URL = "login"
+    assert checks.check_pages() == []
+
+
+class Apart:
+    """Sends people elsewhere."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str:
+        return "people" if model._meta.app_label == "auth" else "default"
+
+
+def test_what_is_referred_to_is_in_the_same_database(settings: Settings) -> None:
+    settings.DATABASE_ROUTERS = ["tests.test_checks.Apart"]
+    with connected(OPTIONS=SQLITE):
+        [message] = checks.check_database()
+    assert (message.id, "auth.User in 'people'" in message.msg) == ("agentstop.E012", True)
 
 
 HTTP = "agentstop.providers.http.HttpProvider"

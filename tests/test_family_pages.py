@@ -1,4 +1,4 @@
-"""Families on the pages: who works for whom and why it goes on; pause, resume and new runs, by plain forms and htmx."""
+"""Families on the pages: who works for whom and why it goes on; pause, resume, new runs, by forms and by script."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.observed import task_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools")]
 
-HTMX = {"HX-Request": "true"}
+SCRIPTED = {"Agentstop-Request": "panel"}
 started: list[Run] = []
 
 
@@ -60,8 +60,8 @@ def page(user: User, task: int, path: str = "") -> str:
     return html.unescape(answer.content.decode())
 
 
-def press(user: User, task: int, what: str, *, htmx: bool = True, **data: Any) -> Any:
-    return browser(user).post(f"/tasks/{task}/{what}/", data, headers=HTMX if htmx else {})
+def press(user: User, task: int, what: str, *, scripted: bool = True, **data: Any) -> Any:
+    return browser(user).post(f"/tasks/{task}/{what}/", data, headers=SCRIPTED if scripted else {})
 
 
 def said(answer: Any) -> str:
@@ -169,15 +169,15 @@ class TestButtons:
         assert "Paused with <bdi>Parent</bdi> by <bdi>ann</bdi>" in text and "let me look" in text
         assert "Paused by <bdi>ann</bdi>" in text and "myself" in text
 
-    @pytest.mark.parametrize("htmx", [True, False])
-    def test_pause_and_resume_by_a_form(self, ann: User, htmx: bool) -> None:
+    @pytest.mark.parametrize("scripted", [True, False])
+    def test_pause_and_resume_by_a_form(self, ann: User, scripted: bool) -> None:
         run = active(ann)
-        answer = press(ann, run.task_id, "pause", htmx=htmx, next="/somewhere/")
+        answer = press(ann, run.task_id, "pause", scripted=scripted, next="/somewhere/")
         assert task_of(run).state == "paused"
-        assert (answer.status_code, answer.get("Location")) == ((200, None) if htmx else (302, "/somewhere/"))
-        answer = press(ann, run.task_id, "resume", htmx=htmx)
+        assert (answer.status_code, answer.get("Location")) == ((200, None) if scripted else (302, "/somewhere/"))
+        answer = press(ann, run.task_id, "resume", scripted=scripted)
         assert task_of(run).state == "active"
-        if htmx:
+        if scripted:
             assert enabled(html.unescape(answer.content.decode())) == {"pause", "new-run"}
             assert said(answer) == "Resume was pressed."
 

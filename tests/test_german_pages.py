@@ -16,7 +16,7 @@ from agentstop.models import Family, FreezeClock, Look, Operation, Task, Unseen
 from agentstop.runs import begin
 from agentstop.stop import stop
 from agentstop.words.column_words import NAMES
-from tests.test_views import HTMX, browser
+from tests.test_views import SCRIPTED, browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools")]
 
@@ -54,7 +54,7 @@ def test_pages_are_german_for_who_asks_for_it_and_english_for_others(ann: User, 
 
 
 def test_a_press_is_answered_in_the_language_of_who_pressed(ann: User, task: Task) -> None:
-    answer: Any = browser(ann).post(f"/tasks/{task.pk}/stop/", {"run": "1"}, headers={**GERMAN, **HTMX})
+    answer: Any = browser(ann).post(f"/tasks/{task.pk}/stop/", {"run": "1"}, headers={**GERMAN, **SCRIPTED})
     assert "Sie war schon gestoppt, von ann, " in answer.content.decode()
 
 

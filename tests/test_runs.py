@@ -83,7 +83,7 @@ def test_a_first_press_that_comes_after_a_new_run_has_begun_is_answered_and_stop
     child = begin("part", serves=[new])
     client = Client()
     client.force_login(ann)
-    answer = client.post(f"/tasks/{old.task_id}/stop/", {"run": old.number}, headers={"HX-Request": "true"})
+    answer = client.post(f"/tasks/{old.task_id}/stop/", {"run": old.number}, headers={"Agentstop-Request": "panel"})
     assert "A newer run has begun since this page was drawn: nothing was stopped." in answer.content.decode()
     for run in (new, child):
         run.check()

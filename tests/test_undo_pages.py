@@ -27,7 +27,7 @@ from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.connector import TAKE_DOWN
 from agentstop.views import addresses
 from tests.conftest import HANG_GUARD
-from tests.test_views import HTMX, browser, text_of
+from tests.test_views import SCRIPTED, browser, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -247,7 +247,7 @@ def test_a_provider_can_still_be_asked_about_what_a_person_has_settled(sandbox: 
     operation.tries.update(lease_until=F("passed_at"))
     settling(client, operation, "failed")
     assert "Settled by <bdi>ann</bdi> as failed" in page(client, operation)
-    answer = client.post(f"/tasks/{operation.task_id}/look-up/", {"operation": operation.pk}, headers=HTMX)
+    answer = client.post(f"/tasks/{operation.task_id}/look-up/", {"operation": operation.pk}, headers=SCRIPTED)
     assert "<strong>The provider has said since that it was done.</strong>" in text_of(answer)
     button = r'<button (.*?) id="agentstop-operation-\d+-look-up">'
     assert "aria-disabled" in re.findall(button, text_of(answer))[0]

@@ -21,7 +21,7 @@ from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.urls import urlpatterns
 
-HTMX = {"HX-Request": "true"}
+SCRIPTED = {"Agentstop-Request": "panel"}
 NASTY = "<script>alert(1)</script> \u202etxt.exe \U0001f680"
 
 
@@ -35,8 +35,8 @@ def text_of(answer: Any) -> str:
     return str(answer.content.decode())
 
 
-def press(client: Client, task: int, run: object, *, htmx: bool = False, **data: str) -> Any:
-    return client.post(f"/tasks/{task}/stop/", {"run": str(run), **data}, headers=HTMX if htmx else {})
+def press(client: Client, task: int, run: object, *, scripted: bool = False, **data: str) -> Any:
+    return client.post(f"/tasks/{task}/stop/", {"run": str(run), **data}, headers=SCRIPTED if scripted else {})
 
 
 def test_the_owner_sees_the_page_with_a_stop_button_in_a_form(ann: User) -> None:
@@ -50,8 +50,8 @@ def test_a_page_and_an_answer_hold_nothing_that_only_the_socket_may_carry(ann: U
     run = begin("Report", owner=ann)
     client = browser(ann)
     answers: list[Any] = [client.get(f"/tasks/{run.task_id}/"), client.get(f"/tasks/{run.task_id}/panel/")]
-    answers.append(press(client, run.task_id, 1, htmx=True))
-    assert [("hx-swap-oob" in text_of(answer), answer.status_code) for answer in answers] == [(False, 200)] * 3
+    answers.append(press(client, run.task_id, 1, scripted=True))
+    assert [("data-agentstop-swap" in text_of(answer), answer.status_code) for answer in answers] == [(False, 200)] * 3
 
 
 def test_nothing_in_a_page_is_inline(ann: User) -> None:
@@ -95,9 +95,9 @@ def test_nobody_is_sent_elsewhere_after_a_press(ann: User, elsewhere: str) -> No
     assert press(browser(ann), run.task_id, run.number, next=elsewhere)["Location"] == f"/tasks/{run.task_id}/"
 
 
-def test_a_stop_by_htmx_answers_with_the_truth_now(ann: User) -> None:
+def test_a_stop_by_the_script_answers_with_the_truth_now(ann: User) -> None:
     run = begin("Report", owner=ann)
-    answer = press(browser(ann), run.task_id, run.number, htmx=True)
+    answer = press(browser(ann), run.task_id, run.number, scripted=True)
     assert answer.status_code == 200
     assert "Stopped by" in text_of(answer)
     assert 'type="submit"' not in text_of(answer)
@@ -106,7 +106,7 @@ def test_a_stop_by_htmx_answers_with_the_truth_now(ann: User) -> None:
 def test_a_second_stop_says_who_was_first(ann: User, olga: User) -> None:
     run = begin("Report", owner=ann)
     press(browser(olga), run.task_id, run.number)
-    text = text_of(press(browser(ann), run.task_id, run.number, htmx=True))
+    text = text_of(press(browser(ann), run.task_id, run.number, scripted=True))
     assert "It was stopped already, by olga at" in text
     assert Task.objects.get(pk=run.task_id).stopped_by == olga
 
@@ -114,7 +114,7 @@ def test_a_second_stop_says_who_was_first(ann: User, olga: User) -> None:
 def test_a_stop_on_a_finished_task_says_so(ann: User) -> None:
     run = begin("Report", owner=ann)
     run.finish()
-    text = text_of(press(browser(ann), run.task_id, run.number, htmx=True))
+    text = text_of(press(browser(ann), run.task_id, run.number, scripted=True))
     assert "It had finished already: there was nothing left to stop." in text
     assert Task.objects.get(pk=run.task_id).state == TaskState.FINISHED
 
@@ -123,7 +123,7 @@ def test_the_stop_of_a_stale_page_stops_nothing_newer_and_says_so(ann: User) -> 
     old = begin("Report", owner=ann)
     begin(Task.objects.get(pk=old.task_id))
     client = browser(ann)
-    text = text_of(press(client, old.task_id, old.number, htmx=True))
+    text = text_of(press(client, old.task_id, old.number, scripted=True))
     assert "A newer run has begun since this page was drawn: nothing was stopped." in text
     assert Task.objects.get(pk=old.task_id).state == TaskState.ACTIVE
     page = client.post(f"/tasks/{old.task_id}/stop/", {"run": old.number}, follow=True)
@@ -185,9 +185,9 @@ def test_somebody_who_is_not_logged_in_is_asked_to(ann: User, method: str, place
     answer = getattr(Client(), method)(f"/tasks/{run.task_id}/{place}", {"run": 1})
     assert answer.status_code == 302
     assert answer["Location"].startswith("/accounts/login/?next=/tasks/")
-    by_htmx = getattr(Client(), method)(f"/tasks/{run.task_id}/{place}", {"run": 1}, headers=HTMX)
-    assert by_htmx.status_code == 401
-    assert by_htmx["HX-Redirect"].startswith("/accounts/login/?next=/tasks/")
+    by_the_script = getattr(Client(), method)(f"/tasks/{run.task_id}/{place}", {"run": 1}, headers=SCRIPTED)
+    assert by_the_script.status_code == 401
+    assert by_the_script["Agentstop-Location"].startswith("/accounts/login/?next=/tasks/")
     assert Task.objects.get(pk=run.task_id).state == TaskState.ACTIVE
 
 
@@ -248,7 +248,7 @@ def test_the_tag_shows_nothing_to_a_stranger_and_no_socket_where_none_is_wanted(
         shown[user] = template.render(Context({"request": request, "task": task}))
     assert shown[ben] == ""
     assert "Report" in shown[ann]
-    assert "hx-ws" not in shown[ann]
+    assert "data-agentstop-socket" not in shown[ann]
 
 
 def test_every_address_runs_outside_of_a_transaction() -> None:
@@ -264,7 +264,7 @@ def test_a_person_can_have_the_provider_asked(ann: User, sandbox: SandboxClient)
     client = browser(ann)
     assert f'name="operation" value="{operation.pk}"' in text_of(client.get(f"/tasks/{run.task_id}/"))
     address = f"/tasks/{run.task_id}/look-up/"
-    answer = client.post(address, {"operation": operation.pk}, headers=HTMX)
+    answer = client.post(address, {"operation": operation.pk}, headers=SCRIPTED)
     assert "The provider was asked just now" in text_of(answer)
     assert Operation.objects.get().receipts.filter(source="read_back").exists()
     assert client.post(address, {"operation": operation.pk})["Location"] == f"/tasks/{run.task_id}/"
@@ -273,7 +273,7 @@ def test_a_person_can_have_the_provider_asked(ann: User, sandbox: SandboxClient)
 def test_a_provider_that_cannot_be_asked_is_said_to(ann: User, tools: None) -> None:
     run = begin("Report", owner=ann)
     operation = run.prepare("file.upload", connector="tools", key="k")
-    answer = browser(ann).post(f"/tasks/{run.task_id}/look-up/", {"operation": operation}, headers=HTMX)
+    answer = browser(ann).post(f"/tasks/{run.task_id}/look-up/", {"operation": operation}, headers=SCRIPTED)
     assert "The provider cannot be asked about this operation." in text_of(answer)
 
 

@@ -21,6 +21,7 @@ from agentstop.exceptions import Denied, TaskNotFound
 
 View = Callable[..., HttpResponse]
 
+ASKED_BY = "Agentstop-Request"  # the header that `agentstop/panel.js` names itself by: panel, button or list
 REASON = 1000  # characters that are kept of a reason
 
 
@@ -46,9 +47,12 @@ def address(*methods: str) -> Callable[[View], Callable[..., HttpResponse]]:
 
 
 def answer(request: HttpRequest, task: int, message: str) -> HttpResponse:
-    """The truth now: the body for htmx, else the page that the person came from."""
-    if _by_htmx(request):
+    """The truth now: for our script what it carries, else the page that the person came from."""
+    carried = request.headers.get(ASKED_BY, "")
+    if carried == "panel":
         return body(request, task, message)
+    if carried == "button":
+        return button(request, task, message)
     return back(request, task, message)
 
 
@@ -62,6 +66,11 @@ def back(request: HttpRequest, task: int, message: str) -> HttpResponse:
 def body(request: HttpRequest, task: int, message: str = "") -> HttpResponse:
     """The panel's body alone."""
     return render(request, "agentstop/body.html", panel.context(task, request.user, message=message))
+
+
+def button(request: HttpRequest, task: int, message: str = "") -> HttpResponse:
+    """What stands beside a Stop button that stands alone, and the button."""
+    return render(request, "agentstop/button.html", panel.button_context(task, request.user, message=message))
 
 
 def next_page(request: HttpRequest, task: int) -> str:
@@ -81,17 +90,13 @@ def is_number(text: str, digits: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= digits
 
 
-def _by_htmx(request: HttpRequest) -> bool:
-    return request.headers.get("HX-Request") == "true"
-
-
 def _log_in_first(request: HttpRequest, task: int | None) -> HttpResponse:
-    """To the login page and back; htmx is told so, since it would put that page into the panel."""
+    """To the login page and back; our script is told so, since that page is no part of a panel."""
     here = request.get_full_path()
     page = here if task is None else next_page(request, task)  # what is confirmed has a page at its own address
-    if not _by_htmx(request):
+    if ASKED_BY not in request.headers:
         return redirect_to_login(here if request.method in ("GET", "HEAD") else page)
-    return HttpResponse(status=401, headers={"HX-Redirect": redirect_to_login(page).url})
+    return HttpResponse(status=401, headers={"Agentstop-Location": redirect_to_login(page).url})
 
 
 def _denied(request: HttpRequest, error: Denied) -> HttpResponse:

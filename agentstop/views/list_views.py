@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from agentstop import listing, permissions
+from agentstop import database, fragments, listing, permissions
 from agentstop.listing import Asked
 from agentstop.models import Task
 from agentstop.reports import bulk_report, report
@@ -21,6 +21,15 @@ MOST = 500  # tasks that one press stops: it answers before a browser gives up
 def tasks(request: HttpRequest) -> HttpResponse:
     """The tasks that this person may see."""
     return render(request, "agentstop/list.html")
+
+
+@address("GET", "HEAD")
+def rows(request: HttpRequest) -> HttpResponse:
+    """The rows of those of the `tasks` that this person may see, as they are now."""
+    named = listing.named(request.GET.get("tasks", ""))
+    tasks = Task.objects.using(database.alias()).filter(pk__in=named)
+    found = report.load_all(list(tasks), request.user)
+    return HttpResponse("".join(fragments.in_list(told, role) for told, role in found))
 
 
 @address("GET", "HEAD", "POST")

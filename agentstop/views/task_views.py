@@ -20,7 +20,7 @@ from agentstop.reports.report import TaskReport
 from agentstop.settlement import NotSettled, settle_by_hand
 from agentstop.stop import StopReport
 from agentstop.templatetags.agentstop import agentstop_clock
-from agentstop.views.addresses import REASON, address, answer, back, body, is_number, next_page
+from agentstop.views.addresses import REASON, address, answer, back, body, button, is_number, next_page
 from agentstop.words import manifold, sentences
 
 
@@ -35,6 +35,12 @@ def task(request: HttpRequest, task: int) -> HttpResponse:
 def fragment(request: HttpRequest, task: int) -> HttpResponse:
     """The panel's body alone, as it is now."""
     return body(request, task)
+
+
+@address("GET", "HEAD")
+def button_alone(request: HttpRequest, task: int) -> HttpResponse:
+    """A Stop button that stands alone, as it is now."""
+    return button(request, task)
 
 
 @address("POST")

@@ -9,7 +9,7 @@ from tests.browser.conftest import Enter
 
 def start_task(page: Page, topic: str) -> None:
     page.goto("/")
-    page.get_by_label("What should the report be about?").fill(topic)
+    page.get_by_label("What should it be about?").fill(topic)
     page.get_by_label("Seconds that the agent thinks before each step").fill("1")
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.locator("[data-agentstop][data-live=on]")).to_be_visible()

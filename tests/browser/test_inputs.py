@@ -61,7 +61,7 @@ def test_typing_releasing_and_withdrawing_work_without_javascript(enter: Enter) 
     """R38."""
     ann = enter("ann", java_script_enabled=False)
     ann.goto("/")
-    ann.get_by_label("What should the report be about?").fill("No script")
+    ann.get_by_label("What should it be about?").fill("No script")
     ann.get_by_label("Seconds that the agent thinks before each step").fill("30")
     ann.get_by_role("button", name="Start", exact=True).click()
     for text in ("one", "two"):

@@ -16,7 +16,7 @@ GOES_ON = "acknowledges the cancel and completes all the same"
 def start(page: Page, topic: str, *troubles: str, pace: str = "0") -> str:
     """Start a task by the form; the address of its page."""
     page.goto("/")
-    page.get_by_label("What should the report be about?").fill(topic)
+    page.get_by_label("What should it be about?").fill(topic)
     page.get_by_label("Seconds that the agent thinks before each step").fill(pace)
     if troubles:
         page.get_by_text("Make the provider misbehave").click()

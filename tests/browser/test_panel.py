@@ -19,7 +19,7 @@ LISTEN = """window.announced = []; new MutationObserver((changes) => changes.for
 def open_task(page: Page, topic: str) -> None:
     """Start a task whose agent does nothing for a while."""
     page.goto("/")
-    page.get_by_label("What should the report be about?").fill(topic)
+    page.get_by_label("What should it be about?").fill(topic)
     page.get_by_label("Seconds that the agent thinks before each step").fill("30")
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.locator("[data-agentstop][data-live=on]")).to_be_visible()

@@ -17,7 +17,7 @@ ASKED = "May I tell #team that the report is ready?"
 def start(page: Page, topic: str) -> str:
     """Start a task whose agent asks before it tells the channel; when it waits for an answer, its address."""
     page.goto("/")
-    page.get_by_label("What should the report be about?").fill(topic)
+    page.get_by_label("What should it be about?").fill(topic)
     page.get_by_label("Seconds that the agent thinks before each step").fill("0")
     page.get_by_label("Ask me before the last step").check()
     page.get_by_role("button", name="Start", exact=True).click()

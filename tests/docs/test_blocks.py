@@ -46,7 +46,8 @@ def walk(
 def site() -> dict[str, Any]:
     """The names in settings and URLs that the blocks of a page go on from, as in the reader's own project."""
     databases = copy.deepcopy({"default": django_settings.DATABASES["default"]})
-    return {"INSTALLED_APPS": list(django_settings.INSTALLED_APPS), "DATABASES": databases, "urlpatterns": []}
+    folders = {"TEMPLATES": copy.deepcopy(django_settings.TEMPLATES), "BASE_DIR": Path()}
+    return folders | {"INSTALLED_APPS": list(django_settings.INSTALLED_APPS), "DATABASES": databases, "urlpatterns": []}
 
 
 class SiteWalk(Walk):

@@ -26,7 +26,7 @@ from agentstop.stop import stop
 from agentstop.words.input_wording import NAMES, read_input
 from tests.inputs.reading import folded
 
-HTMX = {"HX-Request": "true"}
+SCRIPTED = {"Agentstop-Request": "panel"}
 NASTY = "<script>alert(1)</script> \u202etxt.exe"
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,9 +43,9 @@ def browser(user: User) -> Client:
     return client
 
 
-def post(user: User, task: int, what: str, *, htmx: bool = False, **data: Any) -> Any:
+def post(user: User, task: int, what: str, *, scripted: bool = False, **data: Any) -> Any:
     address = f"/tasks/{task}/input/{what}/" if what else f"/tasks/{task}/input/"
-    return browser(user).post(address, data, headers=HTMX if htmx else {})
+    return browser(user).post(address, data, headers=SCRIPTED if scripted else {})
 
 
 def page(user: User, task: int) -> str:
@@ -115,24 +115,24 @@ def test_release_and_withdraw_work_without_javascript_and_say_what_happens(ann: 
     assert section(text, run.task_id, "held") == ""
 
 
-def test_by_htmx_the_answer_is_the_body_with_a_word_about_the_press(ann: User) -> None:
+def test_by_the_script_the_answer_is_the_body_with_a_word_about_the_press(ann: User) -> None:
     run = begin("Report", owner=ann)
-    told = post(ann, run.task_id, "", text="one", htmx=True).content.decode()
+    told = post(ann, run.task_id, "", text="one", scripted=True).content.decode()
     assert "What you typed was kept." in told and "The agent gets it when it asks next." in told
     typed = Input.objects.get().pk
-    assert "nothing was changed" in post(ann, run.task_id, "release", input=typed, htmx=True).content.decode()
-    assert "It was withdrawn." in post(ann, run.task_id, "withdraw", input=typed, htmx=True).content.decode()
-    assert "nothing was changed" in post(ann, run.task_id, "withdraw", input=typed, htmx=True).content.decode()
+    assert "nothing was changed" in post(ann, run.task_id, "release", input=typed, scripted=True).content.decode()
+    assert "It was withdrawn." in post(ann, run.task_id, "withdraw", input=typed, scripted=True).content.decode()
+    assert "nothing was changed" in post(ann, run.task_id, "withdraw", input=typed, scripted=True).content.decode()
     run.finish()
-    told = post(ann, run.task_id, "", text="two", htmx=True).content.decode()
+    told = post(ann, run.task_id, "", text="two", scripted=True).content.decode()
     assert "The next run gets it." in told
     assert "csrfmiddlewaretoken" not in told and "<textarea" not in told
 
 
 def test_what_cannot_be_kept_is_said_and_not_kept(ann: User) -> None:
     run = begin("Report", owner=ann)
-    assert "Nothing was typed" in post(ann, run.task_id, "", text=" \r\n", htmx=True).content.decode()
-    assert "at most 100" in post(ann, run.task_id, "", text="x" * (LONGEST + 1), htmx=True).content.decode()
+    assert "Nothing was typed" in post(ann, run.task_id, "", text=" \r\n", scripted=True).content.decode()
+    assert "at most 100" in post(ann, run.task_id, "", text="x" * (LONGEST + 1), scripted=True).content.decode()
     assert not Input.objects.exists()
 
 

@@ -105,7 +105,7 @@ def test_a_hosts_page_has_the_same_list(ann: User, ben: User) -> None:
     lifecycle.create("Report", owner=ann)
     text = tag(ann, "show=active")
     assert "Report" in text and 'name="next" value="/here/' in text
-    assert "hx-ws" not in text
+    assert "data-agentstop-socket" not in text
     assert "Report" not in tag(ben)
 
 

@@ -104,4 +104,4 @@ def in_another_process(database_url: str, statements: str) -> None:
 
 def ids(frame: str) -> list[str]:
     """The ids of the pieces in a frame."""
-    return re.findall(r'hx-swap-oob="outerMorph"[^>]*? id="([^"]+)"', frame)
+    return re.findall(r'data-agentstop-swap="morph"[^>]*? id="([^"]+)"', frame)

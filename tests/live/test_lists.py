@@ -47,7 +47,7 @@ def test_a_list_shows_what_this_user_may_see(ann: User, ben: User) -> None:
 def test_an_empty_list_says_so_and_opens_no_socket(ann: User) -> None:
     text = shown(ann, [])
     assert "No tasks." in text
-    assert "hx-ws" not in text
+    assert "data-agentstop-socket" not in text
 
 
 def test_a_long_list_takes_no_more_queries_than_a_short_one(ann: User) -> None:
@@ -64,7 +64,7 @@ def test_a_long_list_takes_no_more_queries_than_a_short_one(ann: User) -> None:
 async def test_a_list_gets_the_final_state_without_a_reload(ann: User, anns_session: str) -> None:
     runs = [await in_domain(begin, f"Report {number}", owner=ann) for number in range(3)]
     text = await in_domain(shown, ann, [await Task.objects.aget(pk=run.task_id) for run in runs])
-    found = re.search(r'hx-ws:connect="([^"]+)"', text)
+    found = re.search(r'data-agentstop-socket="([^"]+)"', text)
     assert found
     socket = await listening(anns_session, found[1].replace("&amp;", "&"))
     seen: set[str] = set()

@@ -118,7 +118,7 @@ async def test_a_page_is_given_signs_of_life_when_nothing_happens(
     socket = await open_socket(run.task_id, anns_session)
     await socket.frame_with("Running since")
     for _ in range(3):
-        assert await socket.frame() == "{}"  # hx-ws puts nothing of it into the page
+        assert await socket.frame() == "{}"  # nothing of it is put into the page
 
 
 async def test_when_it_cannot_be_read_the_pages_are_told_to_come_back(

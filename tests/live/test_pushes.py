@@ -59,7 +59,7 @@ run.prepare("file.upload", connector="tools", key="k")
 """
     await in_domain(in_another_process, database_url, statements)
     frame = await socket.frame_with("file.upload")
-    assert f'<ol hx-swap-oob="beforeend:#agentstop-task-{run.task_id}-operations" ><li' in frame
+    assert f'<ol data-agentstop-swap="append:#agentstop-task-{run.task_id}-operations" ><li' in frame
     assert f"agentstop-task-{run.task_id}-operations" not in ids(frame)
     await in_domain(run.call, "file.upload", connector="tools", key="k", send=lambda op: "done")
     frame = await socket.frame_with("The provider reported that it was done.")

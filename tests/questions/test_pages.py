@@ -24,7 +24,7 @@ from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from tests.passing import let_pass
 from tests.questions.conftest import SEND_IT, ask, question_of
-from tests.test_views import HTMX, NASTY, browser, text_of
+from tests.test_views import NASTY, SCRIPTED, browser, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,8 +44,8 @@ def field(name: str, question: Question, text: str) -> dict[str, Any]:
     return {f"{name}-{question.pk}": text}
 
 
-def press(client: Client, run: Run, *, htmx: bool = False, **data: Any) -> Any:
-    return client.post(f"/tasks/{run.task_id}/answer/", data, headers=HTMX if htmx else {})
+def press(client: Client, run: Run, *, scripted: bool = False, **data: Any) -> Any:
+    return client.post(f"/tasks/{run.task_id}/answer/", data, headers=SCRIPTED if scripted else {})
 
 
 def words(text: str) -> str:
@@ -72,9 +72,9 @@ def test_an_approval_without_javascript(run: Run, ann: User) -> None:
     assert "Approved by ann at" in words(panel(client, run))
 
 
-def test_an_approval_by_htmx_answers_with_the_truth_now(run: Run, ann: User) -> None:
+def test_an_approval_by_the_script_answers_with_the_truth_now(run: Run, ann: User) -> None:
     question = put(run)
-    shown = text_of(press(browser(ann), run, htmx=True, approve=question.pk))
+    shown = text_of(press(browser(ann), run, scripted=True, approve=question.pk))
     assert "It was approved." in shown and "Approved by" in shown
     assert "The agent has not taken the answer yet." in shown
     assert 'name="approve"' in shown and f'type="submit" form="agentstop-task-{run.task_id}-answer"' not in shown
@@ -100,7 +100,7 @@ def test_a_text_is_typed_and_a_choice_is_pressed(run: Run, ann: User) -> None:
 
 def test_an_empty_answer_saves_nothing_and_says_so(run: Run, ann: User) -> None:
     question = put(run, kind="answer")
-    shown = text_of(press(browser(ann), run, htmx=True, answer=question.pk))
+    shown = text_of(press(browser(ann), run, scripted=True, answer=question.pk))
     assert "Write an answer, or choose one: nothing was saved." in shown
     assert not Decision.objects.filter(question=question).exists()
 
@@ -114,7 +114,7 @@ def test_a_press_that_names_no_question_is_a_bad_request(run: Run, ann: User, da
 @pytest.mark.parametrize("choice", ["", "2", "-1", "x", "9999999"])
 def test_a_choice_that_there_is_not_saves_nothing(run: Run, ann: User, choice: str) -> None:
     question = put(run, kind="answer", choices=["red", "blue"])
-    assert "nothing was saved" in text_of(press(browser(ann), run, htmx=True, choose=f"{question.pk}.{choice}"))
+    assert "nothing was saved" in text_of(press(browser(ann), run, scripted=True, choose=f"{question.pk}.{choice}"))
     assert not Decision.objects.filter(question=question).exists()
 
 
@@ -166,7 +166,7 @@ def test_a_press_on_an_old_page_is_told_why_it_changed_nothing(
         "decline": lambda: decline(question, by=User.objects.get(pk=olga.pk)),
     }
     ends[how]()
-    assert told in text_of(press(browser(ann), run, htmx=True, approve=question.pk))
+    assert told in text_of(press(browser(ann), run, scripted=True, approve=question.pk))
 
 
 def test_what_is_over_stays_to_be_read_and_has_nothing_to_press(run: Run, ann: User) -> None:

@@ -62,7 +62,7 @@ def press(user: User, run: Run, **data: Any) -> str:
     """The form on a page, sent again by a client that does not know better; what it is told."""
     client = Client()
     client.force_login(user)
-    answered = client.post(f"/tasks/{run.task_id}/answer/", data, headers={"HX-Request": "true"})
+    answered = client.post(f"/tasks/{run.task_id}/answer/", data, headers={"Agentstop-Request": "panel"})
     assert answered.status_code == 200
     return answered.content.decode()
 

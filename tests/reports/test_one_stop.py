@@ -56,7 +56,7 @@ def test_pressed_in_two_tabs_at_the_desk_and_by_code_at_once_it_is_one_stop(
     page, panel = browser(ann), browser(ann)
     doors: list[Callable[[], Any]] = [
         lambda: page.post(f"/tasks/{run.task_id}/stop/", form),
-        lambda: panel.post(f"/tasks/{run.task_id}/stop/", form, headers={"HX-Request": "true"}),
+        lambda: panel.post(f"/tasks/{run.task_id}/stop/", form, headers={"Agentstop-Request": "panel"}),
         at_the_desk(olga, run),
         lambda: stop(run.task_id, policy="budget", reason="by code"),
     ]

@@ -244,7 +244,7 @@ def test_a_stop_while_the_run_waits_for_a_person_closes_the_prompt_and_refuses_a
     assert f'type="submit" form="agentstop-task-{run.task_id}-answer"' not in shown
     with pytest.raises(NotOpen, match="was stopped"):
         answer(asked, by=ann)
-    late = client.post(f"/tasks/{run.task_id}/answer/", {"approve": asked.pk}, headers={"HX-Request": "true"})
+    late = client.post(f"/tasks/{run.task_id}/answer/", {"approve": asked.pk}, headers={"Agentstop-Request": "panel"})
     assert "The task was stopped before that: your answer was not taken." in late.content.decode()
     assert list(asked.decisions.values_list("verb", "effect")) == [("answer", "noted")] * 2
     assert sandbox.ledger() == {"effects": [], "counts": {}}

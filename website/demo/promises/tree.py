@@ -43,12 +43,12 @@ class Node:
         return " ".join("".join(self._words()).split())
 
     def swap(self, piece: Node) -> None:
-        """Put the piece where its `hx-swap-oob` says, as the page's script does; nowhere if there is no such place."""
-        how, _, where = piece.get("hx-swap-oob").partition(":#")
+        """Put the piece where its `data-agentstop-swap` says, as the page's script does; nowhere if it is not there."""
+        how, _, where = piece.get("data-agentstop-swap").partition(":#")
         target = self.by_id(where or piece.get("id"))
         if target is None:
             return
-        if how == "beforeend":
+        if how == "append":
             target.children.extend(piece.children)
             return
         for node in (self, *self):

@@ -52,7 +52,7 @@ class Watching:
 
     def _address(self) -> str:
         section = self._page.by_id(prefix(self.task))
-        return section.get("hx-ws:connect") if section is not None else ""
+        return section.get("data-agentstop-socket") if section is not None else ""
 
     def _listen(self) -> None:
         try:
