@@ -20,7 +20,7 @@ APP = "tests.integrations.celery.app"
 
 
 class Worker:
-    """`celery worker` in a process group of its own."""
+    """`celery worker` in a process group of its own, which ends with the tests however those end."""
 
     started = 0
 
@@ -37,9 +37,10 @@ class Worker:
         words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed at the end
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", APP, *words],
+            [sys.executable, "-m", "website.demo.lifeline", "celery", "-A", APP, *words],
             cwd=ROOT,
             env=os.environ | environment,
+            stdin=subprocess.PIPE,
             stdout=self.log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -61,6 +62,8 @@ class Worker:
                 self._process.wait(HANG_GUARD)
             except subprocess.TimeoutExpired:
                 self.kill()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self.log.close()
 
     def told(self) -> str:
