@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.tasks, name="tasks"),
     path("start/", views.start, name="start"),
     path("tasks/<int:task_id>/", views.task, name="task"),
+    path("tasks/<int:task_id>/ledger/", views.ledger, name="ledger"),
     path("tasks/<int:task_id>/start/", views.start_again, name="start_again"),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),

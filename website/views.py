@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from agentstop import permissions
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Task
-from website.demo import queue
+from website.demo import queue, referee
 from website.demo.forms import StartForm, again
 from website.demo.models import Job
 from website.demo.steps import label
@@ -48,6 +48,17 @@ def task(request: HttpRequest, task_id: int) -> HttpResponse:
     return _task(request, found)
 
 
+@require_GET
+def ledger(request: HttpRequest, task_id: int) -> HttpResponse:
+    """What the provider itself says of a task, as a part of the task's page; nothing once the session is over."""
+    if not request.user.is_authenticated:
+        return HttpResponse(status=204)
+    job = _last_job(_visible(request, task_id))
+    if job is None or not referee.address_of(job):
+        return HttpResponse(status=204)
+    return render(request, "ledger.html", {"lines": referee.told(job)})
+
+
 @require_POST
 @login_required
 @transaction.non_atomic_requests
@@ -73,16 +84,20 @@ def _tasks(request: HttpRequest, form: StartForm, status: int = 200) -> HttpResp
 
 
 def _task(request: HttpRequest, found: Task, form: StartForm | None = None, status: int = 200) -> HttpResponse:
-    job = Job.objects.filter(task=found).order_by("-pk").first()
+    job = _last_job(found)
     context = {
         "task": found,
         "job": job,
         "form": form or (again(job) if job is not None else None),
         "sandbox": settings.SANDBOX_ADDRESS,
-        "ledger": settings.NOTES_ADDRESS if job is not None and job.is_note else settings.SANDBOX_ADDRESS,
+        "ledger": referee.address_of(job),
         "label": label(found.pk),
     }
     return render(request, "task.html", context, status=status)
+
+
+def _last_job(found: Task) -> Job | None:
+    return Job.objects.filter(task=found).order_by("-pk").first()
 
 
 def _visible(request: HttpRequest, task_id: int) -> Task:

@@ -61,6 +61,22 @@ def test_the_focus_stays_on_what_was_pressed_and_the_stop_is_announced_once(ente
     expect(stop_button(ann)).to_be_hidden()
 
 
+def test_the_providers_own_ledger_stands_beside_the_panel_and_moves_with_it(enter: Enter) -> None:
+    """By htmx, which has no part in the panel: what it presses is pressed once."""
+    ann = enter("ann")
+    presses: list[str] = []
+    ann.on("request", lambda request: presses.append(request.url) if request.url.endswith("/stop/") else None)
+    ann.goto("/")
+    ann.get_by_label("What should it be about?").fill("Two books")
+    ann.get_by_label("Seconds that the agent thinks before each step").fill("1")
+    ann.get_by_role("button", name="Start", exact=True).click()
+    expect(ann.locator(".ledger")).to_contain_text("Two books")
+    stop_button(ann).click()
+    expect(ann.locator(".agentstop-line")).to_contain_text("Stopped.")
+    expect(ann.locator(".ledger")).not_to_contain_text("running")
+    assert len(presses) == 1
+
+
 def test_a_connection_that_is_down_is_told_and_made_good(enter: Enter) -> None:
     ann, other = enter("ann"), enter("ann")
     wire = Wire(ann)

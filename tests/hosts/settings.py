@@ -57,7 +57,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 ROOT_URLCONF = "tests.hosts.urls"
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [HERE.parent / "embedding" / "vendor"]
+STATICFILES_DIRS = [HERE.parent / "embedding" / "vendor", HERE.parents[1] / "static" / "vendor"]
 
 
 def database(name: str, **more: Any) -> dict[str, Any]:

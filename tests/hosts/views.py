@@ -42,11 +42,14 @@ def act(request: HttpRequest, task: int) -> HttpResponse:
     return HttpResponse(str(outcome.outcome))
 
 
+SCRIPTS = {"htmx2": "htmx2.min.js", "htmx4": "htmx.min.js"}
+
+
 def page(request: HttpRequest, kind: str, conversation: int) -> HttpResponse:
     """`kind`: which htmx this host has, if any; `late`: the panel is loaded when something is clicked."""
     about = Conversation.objects.get(pk=conversation)
     one, two, *_ = Task.objects.of(about).order_by("pk")
-    context = {"kind": kind, "about": about, "one": one, "two": two, "late": "late" in request.GET}
+    context = {"script": SCRIPTS.get(kind), "about": about, "one": one, "two": two, "late": "late" in request.GET}
     return render(request, "hosts/page.html", context)
 
 

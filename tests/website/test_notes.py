@@ -20,11 +20,12 @@ from agentstop.words.sentences import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.counted import eventually
 from tests.observed import of_key
-from website.demo import agent, queue
+from website.demo import agent, queue, referee
 from website.demo.agents import run_for
 from website.demo.models import Job
 from website.demo.notes_connector import notes_connector
 from website.demo.notes_log import NotesLog
+from website.demo.referee import Line
 
 ROOT = Path(__file__).parents[2]
 WISHES: dict[str, Any] = {"kind": "note", "topic": "tea", "channel": "#team", "pace": 0.0, "troubled": "report"}
@@ -38,6 +39,7 @@ def notes(tmp_path: Path, website: Any, ended: None) -> Iterator[tuple[str, Note
         assert process.stdout is not None and process.stdin is not None
         address = process.stdout.readline().removeprefix("notes ready ").strip()
         website.AGENTSTOP_CONNECTORS = {"notes": notes_connector(address)}
+        website.NOTES_ADDRESS = address
         yield address, NotesLog(tmp_path)
         sending.close()
         process.stdin.close()
@@ -61,6 +63,7 @@ def test_a_note_that_is_being_written_is_left_to_finish_and_its_answer_kept(
     working = in_thread(work)
     label = f"task {job.task_id}"
     eventually(lambda: [each.what for each in log.of(label)][-1:], ["began to write"])
+    assert referee.told(job) == [Line("tea", each.what) for each in log.of(label)]
     stop(job.task_id, by=ann)
     working.result(HANG_GUARD)
     assert Job.objects.get().outcomes == {"read": "accepted", "note": "ignored"}

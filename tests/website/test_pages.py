@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,12 @@ from django.urls import reverse
 
 from agentstop import lifecycle, listing
 from agentstop.models import Decision, Task
-from agentstop.runs import begin
+from agentstop.runs import Run, begin
 from agentstop.stop import stop
+from agentstop.testing.sandbox.client import SandboxClient
+from tests.conftest import HANG_GUARD, InThread
 from website.csp import POLICY
+from website.demo import agent
 from website.demo.models import Job, JobState
 
 Wishes = Callable[..., dict[str, Any]]
@@ -133,6 +137,45 @@ def test_the_list_of_the_site_is_that_of_the_package(browser: Client, ann: User)
     assert "task number 1<" in browser.get(f"/?before={Task.objects.earliest('pk').pk + 2}").content.decode()
     assert browser.get("/?before=nonsense&show=nonsense").status_code == 200
     assert 'name="next" value="/?show=active"' in browser.get("/?show=active").content.decode()
+
+
+def told(browser: Client, page: str) -> str:
+    """By the ledger, as a part of this page."""
+    return browser.get(f"{page}ledger/").content.decode()
+
+
+class TestTheLedgerBesideThePanel:
+    """The provider's own word, asked anew at each look, so that a person can compare."""
+
+    def test_it_is_what_the_provider_has_and_nothing_of_others(
+        self, browser: Client, wishes: Wishes, website: Any, sandbox: SandboxClient, in_thread: InThread
+    ) -> None:
+        website.SANDBOX_ADDRESS = sandbox.address
+        page = browser.post("/start/", wishes())["location"]
+        assert "has nothing of this task" in told(browser, page)
+        sandbox.hold("accepted", "figures")
+        job = Job.objects.get()
+        working = in_thread(agent.work, job, Run(job.task_id, begin(job.task).number))
+        sandbox.wait("accepted", "figures")
+        assert re.findall(r"report \d+: figures|running", told(browser, page))[1:] == ["running"]
+        sandbox.release("accepted", "figures")
+        working.result(HANG_GUARD)
+        assert told(browser, page).count("succeeded") == 3
+        other = browser.post("/start/", wishes(topic="others"))["location"]
+        assert "has nothing of this task" in told(browser, other)
+
+    def test_a_provider_that_does_not_answer_is_told_of_and_nothing_is_claimed(
+        self, browser: Client, wishes: Wishes
+    ) -> None:
+        page = browser.post("/start/", wishes())["location"]
+        assert "does not answer now" in told(browser, page)
+
+    def test_a_stranger_gets_none_and_who_is_logged_out_nothing(self, browser: Client, wishes: Wishes) -> None:
+        page = browser.post("/start/", wishes())["location"]
+        browser.logout()
+        assert browser.get(f"{page}ledger/").status_code == 204, "else the login page would stand in the page"
+        browser.force_login(User.objects.create_user("stranger"))
+        assert browser.get(f"{page}ledger/").status_code == 404
 
 
 def test_a_stopped_task_is_started_again_by_its_owner(browser: Client, ann: User, wishes: Wishes) -> None:

@@ -15,7 +15,7 @@ import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from website.demo.notes_log import DID_READ, DID_WRITE, NotesLog
 
@@ -59,7 +59,12 @@ def server_of(log: NotesLog, address: str) -> MCPServer:
         told = [str(each) for each in log.of(request.query_params.get("task", ""))]
         return PlainTextResponse("\n".join(told) or "Nothing was done.")
 
+    async def ledger(request: Request) -> JSONResponse:
+        told = log.of(request.query_params.get("task", ""))
+        return JSONResponse([{"at": each.at.isoformat(), "what": each.what, "text": each.text} for each in told])
+
     server.custom_route("/", methods=["GET"])(page)
+    server.custom_route("/ledger", methods=["GET"])(ledger)
     return server
 
 
