@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import parse_qs
@@ -21,6 +21,7 @@ from agentstop.sending import in_domain
 NOT_LOGGED_IN = 4401
 SESSION_OVER = 4403
 MISUSED = 1008
+TRY_LATER = 1013
 
 BEAT = 10.0  # seconds between two signs of life, which a page needs: a network that is gone closes nothing
 ALIVE = "{}"  # a frame that puts nothing into the page
@@ -30,12 +31,17 @@ AFTERWARDS = 60.0  # seconds for which they are taken after an awaited outcome w
 
 LARGEST = 1024  # bytes of a frame that comes in
 MOST = 20  # frames that come in within a minute
+MOST_OPEN = 500  # sockets of one person in one process: their pages share what the others have of it
+
+
+_opened = Counter[object]()  # sockets by user; touched on the loop's thread alone
 
 
 class _Consumer(AsyncWebsocketConsumer):
     """Shows tasks to one reader, from a snapshot on; closed for good when they may not see one of them any more."""
 
     whole: bool  # shows panels, not rows alone
+    counted_for: object = None
 
     def tasks(self) -> Iterable[int]:
         """Which tasks the address names."""
@@ -56,6 +62,11 @@ class _Consumer(AsyncWebsocketConsumer):
         if user is None or not user.is_authenticated:
             await self.close(NOT_LOGGED_IN)
             return
+        if _opened[user.pk] >= MOST_OPEN:
+            await self.close(TRY_LATER)
+            return
+        _opened[user.pk] += 1
+        self.counted_for = user.pk
         reader = _reader(user.pk, self.query, whole=self.whole)
         self._viewers = {task: Viewer(reader, self._changed) for task in self.tasks()}
         self._work = [asyncio.create_task(self._write()), asyncio.create_task(self._mind(user.pk))]
@@ -68,6 +79,11 @@ class _Consumer(AsyncWebsocketConsumer):
             work.cancel()
         for task, viewer in self._viewers.items():
             await registry().leave(task, viewer)
+        if self.counted_for is not None:
+            _opened[self.counted_for] -= 1
+            if not _opened[self.counted_for]:
+                del _opened[self.counted_for]
+            self.counted_for = None
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Nothing is expected; much of it, or something large, ends the connection."""

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from agentstop import sessions, wake
+from agentstop import consumers, sessions, wake
 from agentstop.live import registry
 from agentstop.models import Decision, Task
 from agentstop.runs import Run
@@ -105,6 +105,22 @@ async def test_a_flood_of_frames_closes_it(open_socket: Open, run: Run, anns_ses
     for _ in range(30):
         await socket.communicator.send_to(text_data="{}")
     assert await socket.close_code() == 1008
+
+
+async def test_one_person_can_open_so_many_and_others_are_let_in_all_the_same(
+    open_socket: Open, run: Run, anns_session: str, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one too many may come back; one that goes makes room."""
+    monkeypatch.setattr(consumers, "MOST_OPEN", 2)
+    first, second = [await open_socket(run.task_id, anns_session) for _ in range(2)]
+    third = await open_socket(run.task_id, anns_session)
+    assert await third.close_code() == 1013
+    await (await open_socket(run.task_id, await in_domain(session_of, olga))).frame()
+    await first.communicator.disconnect(timeout=60)
+    await third.communicator.disconnect(timeout=60)
+    await (await open_socket(run.task_id, anns_session)).frame()
+    assert await (await open_socket(run.task_id, anns_session)).close_code() == 1013
+    assert "Running since" in await second.frame()
 
 
 @pytest.mark.parametrize("frame", [{"text_data": "x" * 2000}, {"bytes_data": b"\xff" * 2000}])
