@@ -1,4 +1,4 @@
-"""Measures the gate beside peers, the stop of a large family, HTTP calls and open pages, on databases of its own.
+"""Measures the gate beside peers, a large family, HTTP and MCP calls and open pages, on databases of its own.
 
 python -m bench [--rounds 25] [--calls 24] [--seconds 150] [--descendants 10000] [--prepared] [--json]
 """
@@ -9,7 +9,7 @@ import argparse
 import signal
 import sys
 
-from bench import families, http, live
+from bench import families, http, live, mcp
 from bench.gate import report, run
 
 
@@ -28,6 +28,7 @@ def main(arguments: list[str]) -> int:
     found = run.everything(wanted.rounds, wanted.calls, wanted.seconds, prepared=wanted.prepared)
     found += families.everything(wanted.descendants)
     found += http.everything(wanted.rounds, wanted.calls)
+    found += mcp.everything(wanted.rounds, wanted.calls)
     found += live.everything(wanted.rounds, min(wanted.calls, live.MOST))
     print(report.as_json(found) if wanted.json else report.as_text(found))
     return 0

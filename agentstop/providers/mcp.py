@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -110,8 +109,7 @@ class McpProvider(Provider):
         try:
             answer = await call.answer
         finally:
-            call.left_at = time.monotonic()
-            link.let_go(link.calls.left_behind(link.options["keep_late"]))
+            link.left(call)
         return answer
 
     def reaches(self, submission: Submission) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TextIO, cast
 
@@ -139,6 +140,15 @@ class Link:
             if call.request is not None:
                 call.request.cancel()
             self.calls.forget(call)
+
+    def left(self, call: Call) -> None:
+        """Nobody waits for this one any more. Over stdio the tap hears it all the same, and the SDK, which keeps much
+        more of a call, forgets it; over HTTP the SDK's waiting is what keeps the call's stream open.
+        """
+        call.left_at = time.monotonic()
+        if self.is_stdio and call.begun and call.request is not None:
+            call.request.cancel()
+        self.let_go(self.calls.left_behind(self.options["keep_late"]))
 
     async def has(self, tool: str) -> bool:
         """Whether the server has this tool; one that is not on its list may be new. Without a list nobody knows."""

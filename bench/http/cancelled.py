@@ -35,9 +35,9 @@ def _measure(calls: int) -> None:
     with serving() as address, begin("measured") as run:
         asyncio.run(_cancelled(address, run, WARM_UP))
         tracemalloc.start()
-        before, held_before = _held(), _resident()
+        before, held_before = held(), resident()
         answered = asyncio.run(_cancelled(address, run, calls))
-        after, held_after = _held(), _resident()
+        after, held_after = held(), resident()
     end()
     print(f"\n{calls:,} gated calls, cancelled in the middle of the write ({calls - answered:,} of them in time):")
     print(f"Python objects: {before / 1e6:.2f} MB before, {after / 1e6:.2f} MB after")
@@ -74,14 +74,14 @@ async def _cancelled(address: str, run: Any, calls: int) -> int:
     return answered
 
 
-def _held() -> int:
+def held() -> int:
     gc.collect()
     if not tracemalloc.is_tracing():
         return 0
     return tracemalloc.get_traced_memory()[0]
 
 
-def _resident() -> int:
+def resident() -> int:
     gc.collect()
     with open("/proc/self/statm") as told:
         return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

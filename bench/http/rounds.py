@@ -19,6 +19,8 @@ from bench.http.server import serving
 WARM_UP = 5  # calls of each subject that are not counted
 BODY = {"amount": 700, "currency": "eur"}
 
+Subjects = Sequence[tuple[str, Callable[[], None]]]
+
 
 def set_up() -> None:
     import django
@@ -34,28 +36,34 @@ def main(rounds: int, calls: int, seconds: float) -> Part:
     """A bare POST, the same through the gate, and within an operation that has passed already, in turn."""
     set_up()
     from agentstop.runs import begin
-    from bench.gate.ours import timed
     from bench.gate.rounds import end, version
 
     until = time.monotonic() + seconds
     part = Part(f"{version()}, HTTP")
     with serving() as address, begin("measured") as run:
         subjects, close = _subjects(address, run)
-        part.figures = [Figures(name, 1) for name, _ in subjects]
-        for _, call in subjects:
-            timed(call, WARM_UP)
-        for number in range(rounds):
-            if number and time.monotonic() > until:
-                part.missing.append(f"Only {number} of {rounds} rounds: there was no time for more.")
-                break
-            for figures, (_, call) in zip(part.figures, subjects, strict=True):
-                figures.rounds.append(timed(call, calls))
+        in_turn(part, subjects, rounds, calls, until)
         close()
     end()
     return part
 
 
-def _subjects(address: str, run: Any) -> tuple[Sequence[tuple[str, Callable[[], None]]], Callable[[], None]]:
+def in_turn(part: Part, subjects: Subjects, rounds: int, calls: int, until: float) -> None:
+    """So many calls of each subject in each round, until there is no time left."""
+    from bench.gate.ours import timed
+
+    part.figures = [Figures(name, 1) for name, _ in subjects]
+    for _, call in subjects:
+        timed(call, WARM_UP)
+    for number in range(rounds):
+        if number and time.monotonic() > until:
+            part.missing.append(f"Only {number} of {rounds} rounds: there was no time for more.")
+            break
+        for figures, (_, call) in zip(part.figures, subjects, strict=True):
+            figures.rounds.append(timed(call, calls))
+
+
+def _subjects(address: str, run: Any) -> tuple[Subjects, Callable[[], None]]:
     import httpx
 
     from agentstop.integrations.http.for_httpx import GatedTransport
