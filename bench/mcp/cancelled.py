@@ -52,7 +52,7 @@ async def _cancelled(provider: Any, calls: int) -> None:
 
     for _ in range(0, calls, AT_ONCE):
         begun = asyncio.Semaphore(0)
-        context = Context(before_write=lambda begun=begun: begun.release(), deadline=PATIENCE)
+        context = Context(before_write=begun.release, deadline=PATIENCE)
         asked = [Submission(1, "take", LONG, fresh_key()) for _ in range(AT_ONCE)]
         waiting = [asyncio.ensure_future(provider.submit(each, context)) for each in asked]
         for _ in waiting:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -42,9 +42,9 @@ def main(rounds: int, calls: int, seconds: float) -> Part:
 
 def connect() -> None:
     """The connector `mcp` leads to a server of its own."""
-    from django.conf import settings
+    from bench.settings import AGENTSTOP_CONNECTORS
 
-    settings.AGENTSTOP_CONNECTORS["mcp"] = {"PROVIDER": "agentstop.providers.mcp.McpProvider", "OPTIONS": options()}
+    AGENTSTOP_CONNECTORS["mcp"] = {"PROVIDER": "agentstop.providers.mcp.McpProvider", "OPTIONS": options()}
 
 
 def options() -> dict[str, Any]:
@@ -96,12 +96,20 @@ def connected(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[Call, Call]]:
     ready: Future[tuple[Call, Call]] = Future()
     over = asyncio.Event()
     holding = asyncio.run_coroutine_threadsafe(_hold(ready, over), loop)
-    holding.add_done_callback(lambda done: ready.done() or ready.set_exception(done.exception() or RuntimeError()))
     try:
-        yield ready.result(PATIENCE)
+        yield _first_of(ready, holding)
     finally:
         loop.call_soon_threadsafe(over.set)
         holding.result(PATIENCE)
+
+
+def _first_of(ready: Future[tuple[Call, Call]], holding: Future[None]) -> tuple[Call, Call]:
+    """What is ready; where the block has ended before, what ended it is raised."""
+    either: list[Future[Any]] = [ready, holding]
+    done, _ = wait(either, PATIENCE, FIRST_COMPLETED)
+    if holding in done:
+        holding.result()
+    return ready.result(0)
 
 
 async def _hold(ready: Future[tuple[Call, Call]], over: asyncio.Event) -> None:
