@@ -59,7 +59,7 @@ async def probe(subject: Subject, name: str) -> Report:
 
 
 def _say_who(report: Report, subject: Subject, link: Link) -> None:
-    how = "stdio" if link.is_stdio else "streamable HTTP"
+    how = "streamable HTTP" if link.is_http else "stdio"
     means = "notifications/cancelled" if link.notified else "closing the response stream"
     report.add("What is spoken?", TOLD, f"revision {link.revision} over {how}; a call is given up by {means}")
     hints = link.hints.get(subject.tool)
@@ -195,7 +195,7 @@ async def _notify(link: Link, wire_id: int | str) -> None:
 
 async def _other_session(report: Report, subject: Subject, link: Link, took: float) -> None:
     question = "Can another session cancel a call?"
-    if link.is_stdio or not link.notified:
+    if not link.is_http or not link.notified:
         report.add(question, UNDETERMINED, "There is no such way over this transport in this revision.")
         return
     other = await subject.open()

@@ -1,4 +1,7 @@
-"""A provider for the tools of an MCP server, over stdio or streamable HTTP, that keeps what is heard late."""
+"""A provider for the tools of an MCP server, over stdio, over streamable HTTP or in this process.
+
+It keeps what is heard late.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 try:
     from mcp import MCPError, StdioServerParameters
+    from mcp.server import MCPServer, Server
 except ImportError:
     raise ImproperlyConfigured("McpProvider needs the official MCP SDK: pip install 'agentstop[mcp]'.") from None
 
@@ -19,6 +23,7 @@ from agentstop.providers.base import Answer, Cancel, CancelReply, Capability, Co
 from agentstop.providers.mcp_answers import error_answer, is_over, result_answer, task_answer
 from agentstop.providers.mcp_calls import Call
 from agentstop.providers.mcp_link import Link, _first
+from agentstop.providers.mcp_server import where
 from agentstop.providers.mcp_tool import (
     HANDSHAKE,
     REVISIONS,
@@ -51,6 +56,7 @@ class McpProvider(Provider):
         *,
         url: str = "",
         command: Sequence[str] = (),
+        server: str | MCPServer | Server[Any] = "",  # in this process: it, or the dotted path to it
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         headers: Mapping[str, str] | None = None,
@@ -61,11 +67,15 @@ class McpProvider(Provider):
         body_cap: int = 10_000_000,  # bytes of a reply that are read; over stdio of one message
         verify: bool | ssl.SSLContext = True,
     ) -> None:
-        self.server = _server(url, command, env, cwd)
+        self.server = where(url, command, server, env, cwd)
+        if self.is_here:
+            revision = revision or HANDSHAKE
         if revision not in (None, *REVISIONS):
             raise ImproperlyConfigured(
                 f"McpProvider revision is {revision!r}: use one of {', '.join(REVISIONS)}, or None."
             )
+        if self.is_here and revision != HANDSHAKE:
+            raise ImproperlyConfigured(f"McpProvider revision: a server in this process speaks {HANDSHAKE} alone.")
         for name, number in (("connect_timeout", connect_timeout), ("keep_late", keep_late), ("body_cap", body_cap)):
             if not number > 0:
                 raise ImproperlyConfigured(f"McpProvider {name} is {number!r}: pass a number above 0.")
@@ -87,7 +97,9 @@ class McpProvider(Provider):
     def capability(self, action: str) -> Capability:
         """What this tool can do about its effects. Its hints are known once this process has spoken to the server."""
         tool, link = self._tool(action), self._link
-        notified = self.is_stdio or self.revision == HANDSHAKE or (link is not None and link.usable and link.notified)
+        notified = (
+            not self.is_http or self.revision == HANDSHAKE or (link is not None and link.usable and link.notified)
+        )
         return capability_of(tool, notified=notified, hints=link.hints.get(action) if link is not None else None)
 
     def known_actions(self) -> tuple[str, ...]:
@@ -117,7 +129,7 @@ class McpProvider(Provider):
         link = self._link if self._link is not None and self._link.usable else None
         if submission.ref:
             begun_here = link is not None and submission.ref in link.calls.tasks
-            return begun_here or (not self.is_stdio and self.revision == STATELESS)
+            return begun_here or (self.is_http and self.revision == STATELESS)
         call = link.calls.of_key(submission.idempotency_key) if link is not None else None
         return call is not None and not call.told_to_give_up
 
@@ -177,7 +189,7 @@ class McpProvider(Provider):
         link = self._link
         if link is not None and link.usable and ref in link.calls.tasks:
             return link
-        if self.is_stdio or self.revision != STATELESS:
+        if not self.is_http or self.revision != STATELESS:
             return None
         return await self._open(deadline)
 
@@ -188,8 +200,13 @@ class McpProvider(Provider):
             await link.close()
 
     @property
-    def is_stdio(self) -> bool:
-        return not isinstance(self.server, str)
+    def is_http(self) -> bool:
+        return isinstance(self.server, str)
+
+    @property
+    def is_here(self) -> bool:
+        """The server is in this process."""
+        return not isinstance(self.server, str | StdioServerParameters)
 
     def describe(self) -> str:
         """Where it leads, for people: no arguments, headers or logins."""
@@ -197,7 +214,9 @@ class McpProvider(Provider):
         if isinstance(self.server, str):
             parts = urlsplit(self.server)
             return f"MCP over HTTP at {parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}, {told}"
-        return f"MCP over stdio, {self.server.command}, {told}"
+        if isinstance(self.server, StdioServerParameters):
+            return f"MCP over stdio, {self.server.command}, {told}"
+        return f"MCP in this process, {self.server.name}, {told}"
 
     def _tool(self, action: str) -> McpTool:
         if self.tools is None:
@@ -219,24 +238,6 @@ class McpProvider(Provider):
                     await link.open()
                 self._link = link
             return self._link
-
-
-def _server(
-    url: str, command: Sequence[str], env: Mapping[str, str] | None, cwd: str | None
-) -> str | StdioServerParameters:
-    if bool(url) == bool(command):
-        raise ImproperlyConfigured("McpProvider needs either url= or command=, and not both.")
-    if not url:
-        if isinstance(command, str):
-            raise ImproperlyConfigured(f"McpProvider command is {command!r}: pass a list, the program first.")
-        program, *arguments = command
-        return StdioServerParameters(command=program, args=arguments, env=dict(env or {}) or None, cwd=cwd)
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment:
-        raise ImproperlyConfigured(
-            "McpProvider url must be an http or https address without login or fragment; credentials go into headers."
-        )
-    return url
 
 
 def _arguments(tool: McpTool, submission: Submission) -> dict[str, Any]:

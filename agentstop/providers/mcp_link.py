@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.extension import advertise
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server import MCPServer, Server
 from mcp_types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -32,6 +34,7 @@ from agentstop import __version__
 from agentstop.providers import mcp_lines
 from agentstop.providers.base import Answer
 from agentstop.providers.mcp_calls import Call, Calls
+from agentstop.providers.mcp_here import in_this_process
 from agentstop.providers.mcp_http import ContainedTransport
 from agentstop.providers.mcp_tap import Tap
 from agentstop.providers.mcp_tool import HANDSHAKE, STATELESS, Hints, hints_of
@@ -41,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 TASKS = "io.modelcontextprotocol/tasks"  # the extension of 2026-07-28
 PAGES = 20  # of the list of tools that are read
+Where = str | StdioServerParameters | MCPServer | Server[Any]  # an address, a program, or a server in this process
 _anything: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _modes = {None: "auto", HANDSHAKE: "legacy", STATELESS: STATELESS}
 
@@ -54,10 +58,10 @@ class _AboutTask(Request[dict[str, Any], str]):
 class Link:
     """A connection, from its handshake to its end."""
 
-    def __init__(self, server: StdioServerParameters | str, options: Mapping[str, Any]) -> None:
+    def __init__(self, server: Where, options: Mapping[str, Any]) -> None:
         self.server, self.options = server, options
         self.calls = Calls()
-        self.tap = Tap(self._transport(), self.calls, gated=self.is_stdio)
+        self.tap = Tap(self._transport(), self.calls, gated=not self.is_http)
         self.client: Client | None = None
         self.hints: dict[str, Hints] = {}
         self.why_ended = ""
@@ -65,8 +69,9 @@ class Link:
         self._running: asyncio.Task[None] | None = None
 
     @property
-    def is_stdio(self) -> bool:
-        return not isinstance(self.server, str)
+    def is_http(self) -> bool:
+        """Else it is one stream of messages in each direction, to a program or to a server in this process."""
+        return isinstance(self.server, str)
 
     @property
     def usable(self) -> bool:
@@ -79,12 +84,13 @@ class Link:
     @property
     def notified(self) -> bool:
         """Whether asking to give a call up is a message; otherwise it is closing the call's own stream."""
-        return self.is_stdio or self.revision < STATELESS
+        return not self.is_http or self.revision < STATELESS
 
     async def open(self) -> None:
         """Shake hands and read the list of tools; raises where that fails."""
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running = asyncio.create_task(self._run(opened))
+        # In a context of its own: a server in this process must not take itself to work for the run of the first call.
+        self._running = asyncio.create_task(self._run(opened), context=contextvars.Context())
         try:
             await asyncio.shield(opened)
         except BaseException:
@@ -142,11 +148,11 @@ class Link:
             self.calls.forget(call)
 
     def left(self, call: Call) -> None:
-        """Nobody waits for this one any more. Over stdio the tap hears it all the same, and the SDK, which keeps much
-        more of a call, forgets it; over HTTP the SDK's waiting is what keeps the call's stream open.
+        """Nobody waits for this one any more. The tap hears it all the same, and the SDK, which keeps much more of a
+        call, forgets it; but over HTTP the SDK's waiting is what keeps the call's stream open.
         """
         call.left_at = time.monotonic()
-        if self.is_stdio and call.begun and call.request is not None:
+        if not self.is_http and call.begun and call.request is not None:
             call.request.cancel()
         self.let_go(self.calls.left_behind(self.options["keep_late"]))
 
@@ -245,6 +251,8 @@ class Link:
     def _transport(self) -> Any:
         if isinstance(self.server, str):
             return self._http(self.server)
+        if not isinstance(self.server, StdioServerParameters):
+            return in_this_process(self.server)
         capped = self.server.model_copy(update={"encoding": mcp_lines.NAME, "encoding_error_handler": "replace"})
         return stdio_client(capped, errlog=sys.__stderr__ or cast(TextIO, subprocess.DEVNULL))
 
