@@ -15,18 +15,18 @@ from agentstop.exceptions import Paused, Refused, Stopped, Superseded, TaskNotFo
 from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
-from agentstop.pause import hold_with
+from agentstop.pause import hold_with, let_go
 from agentstop.spawning import Served
 from agentstop.states import RunState, TaskState
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What begin has done: the run, and the tasks that were stopped since they worked for the run before it."""
+    """What begin has done: the run, and the tasks that were stopped, or let go on, since the run before it is over."""
 
     task: int
     number: int
-    closed: tuple[int, ...] = ()
+    changed: tuple[int, ...] = ()
     new: bool = True  # False: the run was there, and has finished
     parents: tuple[int, ...] = ()  # whose pages show that it has begun
 
@@ -148,7 +148,7 @@ def _told(found: Begun | Refused) -> tuple[int, int] | Refused:
     if isinstance(found, Refused):
         return found
     if found.new:
-        wake.announce(found.task, *found.closed, over=found.number > 1)
+        wake.announce(found.task, *found.changed, over=found.number > 1)
         if found.parents:
             wake.announce(*found.parents)
     return found.task, found.number
@@ -201,10 +201,10 @@ def _begin_locked(
     runs = Run.objects.using(database.alias()).filter(task=task, state=RunState.LIVE)
     runs.update(state=RunState.SUPERSEDED, ended_at=now)
     number = _open(task, by, now, superseded)
-    closed = _leave_behind(task, superseded, number, keep, now)
+    changed = _leave_behind(task, superseded, number, keep, now)
     _hold_with_parents(task, now)
-    wake.notify_on_commit([task.pk, *closed])
-    return Begun(task.pk, number, tuple(closed), parents=tuple({run.task_id for run in serves}))
+    wake.notify_on_commit([task.pk, *changed])
+    return Begun(task.pk, number, tuple(changed), parents=tuple({run.task_id for run in serves}))
 
 
 def _refused(task: Task, refusal: Refused, now: datetime) -> Refused:
@@ -233,14 +233,14 @@ def _may_begin(task: Task, by: Any, serves: Sequence[Served], parents: Mapping[i
 
 
 def _leave_behind(task: Task, superseded: int | None, number: int, keep: Sequence[int], now: datetime) -> list[int]:
-    """Stop the children of the run that is over, but those that the new one keeps; answers who was stopped."""
+    """Stop the children of the run that is over, but those that the new one keeps; who was stopped or let go on."""
     if superseded is None and not keep:
         return []
     spawning.kept(keep, task, superseded, number)
     decision = Decision.objects.using(database.alias()).filter(task=task, verb=Decided.START, run=number).latest("pk")
     closed = closing.close_children(task, number - 1, decision, now)
     telling.of_tasks(signals.tasks_stopped, tuple(closed), decision)
-    return closed
+    return closed + let_go(closed, decision, now)
 
 
 def _open(task: Task, by: Any, now: datetime, superseded: int | None = None) -> int:

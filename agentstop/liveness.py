@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from agentstop import alive, bodies, database, family, signals, telling, wake
+from agentstop import alive, bodies, database, family, pause, signals, telling, wake
 from agentstop.exceptions import Paused, TaskNotFound
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
@@ -33,19 +33,19 @@ def still_live(task_id: int, number: int) -> Task:
 
 def end(task_id: int, number: int, state: RunState, error: str = "") -> bool:
     """The agent says that its run has ended; False where the run was over before, which is noted."""
-    ended = _end(task_id, number, state, bodies.reason(error))
-    wake.announce(task_id, over=True)
+    ended, freed = _end(task_id, number, state, bodies.reason(error))
+    wake.announce(task_id, *freed, over=True)
     return ended
 
 
 @database.retried
-def _end(task_id: int, number: int, state: RunState, error: str) -> bool:
+def _end(task_id: int, number: int, state: RunState, error: str) -> tuple[bool, list[int]]:
     with database.durable():
         task = family.locked_task(task_id)
         if task is None:
             raise TaskNotFound(f"There is no task {task_id}. Nothing was ended.")
         now = database.now()
-        live = task.live_run == number
+        live, paused = task.live_run == number, task.state == TaskState.PAUSED
         _halt(task, number, now, error)
         if live:
             Run.objects.using(database.alias()).filter(task=task, number=number).update(state=state, ended_at=now)
@@ -53,9 +53,10 @@ def _end(task_id: int, number: int, state: RunState, error: str) -> bool:
             task.save(using=database.alias(), update_fields=["state", "state_since", "live_run"])
             telling.of_run(signals.run_ended, task_id, number, now, state=str(state), error=error)
         verb = Decided.FAIL if state is RunState.FAILED else Decided.FINISH
-        decide(task, verb, now, run=number, effect=Effect.APPLIED if live else Effect.NOTED, reason=error)
-        wake.notify_on_commit([task_id])
-    return live
+        decision = decide(task, verb, now, run=number, effect=Effect.APPLIED if live else Effect.NOTED, reason=error)
+        freed = pause.let_go([task_id], decision, now) if live and paused else []
+        wake.notify_on_commit([task_id, *freed])
+    return live, freed
 
 
 @database.retried
@@ -87,9 +88,9 @@ def decide(
     effect: Effect = Effect.APPLIED,
     reason: str = "",
     detail: dict[str, Any] | None = None,
-) -> None:
+) -> Decision:
     """Record what the agent or a person has decided about a task, within the caller's transaction."""
-    Decision.objects.using(database.alias()).create(
+    return Decision.objects.using(database.alias()).create(
         task=task,
         run=run if run is not None else task.live_run,
         verb=verb,

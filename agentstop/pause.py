@@ -96,7 +96,7 @@ def open_causes(task_id: int) -> QuerySet[Decision]:
     return _open_causes([task_id])
 
 
-def _open_causes(task_ids: Sequence[int]) -> QuerySet[Decision]:
+def _open_causes(task_ids: Sequence[int] | QuerySet[Task, Any]) -> QuerySet[Decision]:
     decisions = Decision.objects.using(database.alias()).filter(operation__isnull=True)
     begun = decisions.filter(task=OuterRef("task"), verb=Decided.START, effect=Effect.APPLIED).order_by("-pk")
     lifted = decisions.filter(cause=OuterRef("pk"), verb=Decided.RESUME)
@@ -143,6 +143,28 @@ def hold_with(child: Task, parents: Iterable[Task], now: datetime) -> None:
     if causes:
         telling.of_tasks(signals.tasks_paused, (child.pk,), _root(causes[0]))
         _set_state([child.pk], TaskState.PAUSED, now)
+
+
+def let_go(ended: Sequence[int], decision: Decision, now: datetime) -> list[int]:
+    """What tasks that are over have held goes on, unless something else holds it; the ids of those that do.
+
+    Within the transaction, and by the decision, that has ended them, under the family's lock. A pause is of a run: it
+    is over with it, or nobody could lift it any more.
+    """
+    database.go_by_index()
+    causes = _open_causes(descendants.those(ended).values("pk")).exclude(policy=FAMILY)
+    held = Decision.objects.using(database.alias()).filter(verb=Decided.PAUSE, task__state=TaskState.PAUSED)
+    through = held.filter(cause__in=list(causes.values_list("pk", flat=True)))
+    tasks = sorted(set(through.values_list("task", flat=True)))
+    if not tasks:
+        return []
+    each = Decision(verb=Decided.RESUME, by=decision.by, policy=FAMILY, reason=decision.reason, at=now)
+    found = through.annotate(live_run=F("task__live_run"))
+    storing.add_for_each(found, each, {"task_id": "task_id", "run": "live_run", "cause_id": "id"})
+    freed = _free(tasks)
+    _set_state(freed, TaskState.ACTIVE, now)
+    telling.of_tasks(signals.tasks_resumed, tuple(freed), decision)
+    return freed
 
 
 def _root(cause: Decision) -> Decision:

@@ -19,6 +19,7 @@ from agentstop import (
     descendants,
     family,
     holding,
+    pause,
     per_task,
     permissions,
     signals,
@@ -173,7 +174,8 @@ def _commit(task_id: int, press: Press) -> StopReport:
             detail={"why": why} if why else _times(task, press.at),
             at=now,
         )
-        if not why:
+        ended = [] if why else [task_id]
+        if ended:
             _close(task, decision, now)
         held = holding.hold({task_id: decision}, now) if why in HOLDING else []
         closed: list[int] = []
@@ -182,10 +184,11 @@ def _commit(task_id: int, press: Press) -> StopReport:
             if press.cancel:
                 own = Operation.objects.filter(closing.MAY_GO_ON, task=task)
                 closing.cancel_open_operations(own, decision, now)
-        telling.of_tasks(signals.tasks_stopped, (*([] if why else [task_id]), *closed), decision)
+        telling.of_tasks(signals.tasks_stopped, (*ended, *closed), decision)
+        freed = pause.let_go([*ended, *closed], decision, now)
         report = _report(task, decision, why, closed, held)
-        wake.notify_on_commit([task_id, *closed])
-    wake.announce(task_id, *closed, over=True)
+        wake.notify_on_commit([task_id, *closed, *freed])
+    wake.announce(task_id, *closed, *freed, over=True)
     _measure(decision)
     return report
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,11 +13,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 
+from agentstop import pause as pause_module
 from agentstop import waiting as waiting_module
-from agentstop.exceptions import Denied, Paused, Stopped, TaskNotFound
+from agentstop.exceptions import Denied, Paused, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Operation, Task
 from agentstop.outcomes import Outcome
-from agentstop.pause import pause, resume
+from agentstop.pause import open_causes, pause, resume
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.verify import differences
@@ -193,3 +196,143 @@ def test_pause_stop_and_begin_at_the_same_instant_end_in_one_state_that_the_fact
         for future in [in_thread(at_once, verb) for verb in (pause, stop, begin, resume)]:
             future.result(HANG_GUARD)
     assert list(differences()) == []
+
+
+def born_paused(*parents: Run) -> Run:
+    return begin("child", serves=list(parents))
+
+
+def finish(run: Run) -> None:
+    run.finish()
+
+
+def fail(run: Run) -> None:
+    run.fail("it broke")
+
+
+def stopped(run: Run) -> None:
+    stop(run.task_id)
+
+
+class TestNothingIsHeldByWhatIsOver:
+    """R33: a pause is of a run. Where that ends, nobody could lift it any more, and what it held would hang."""
+
+    @pytest.mark.parametrize("end", [finish, fail])
+    def test_children_that_are_left_go_on_when_their_paused_parent_ends(
+        self, ann: User, end: Callable[[Run], None]
+    ) -> None:
+        parent = begin("parent", owner=ann)
+        children = [begin("before", serves=[parent])]
+        pause(parent.task_id)
+        children.append(born_paused(parent))
+        assert {state(child) for child in children} == {"paused"}
+        end(parent)
+        assert {state(child) for child in children} == {"active"}
+        assert not list(differences())
+
+    def test_a_detached_child_goes_on_when_its_paused_parent_is_stopped(self, ann: User) -> None:
+        parent = begin("parent", owner=ann)
+        pause(parent.task_id)
+        child = begin("child", serves=[parent], detached=True)
+        assert state(child) == "paused"
+        stop(parent.task_id)
+        assert state(child) == "active"
+        assert not list(differences())
+
+    @pytest.mark.parametrize("end", [finish, stopped])
+    def test_one_of_two_parents_that_ends_leaves_it_to_the_other(self, ann: User, end: Callable[[Run], None]) -> None:
+        one, two = begin("one", owner=ann), begin("two", owner=ann)
+        pause(one.task_id)
+        pause(two.task_id)
+        child = born_paused(one, two)
+        end(one)
+        assert state(child) == "paused"
+        resume(two.task_id)
+        assert state(child) == "active"
+        assert not list(differences())
+
+    def test_what_a_stopped_child_had_held_itself_goes_on(self, ann: User) -> None:
+        root = begin("root", owner=ann)
+        middle = begin("middle", serves=[root])
+        pause(middle.task_id)
+        detached = begin("detached", serves=[middle], detached=True)
+        stop(root.task_id)
+        assert (state(middle), state(detached)) == ("stopped", "active")
+        assert not list(differences())
+
+    def test_what_a_child_of_a_superseded_run_had_held_goes_on(self, ann: User) -> None:
+        root = begin("root", owner=ann)
+        middle = begin("middle", serves=[root])
+        pause(middle.task_id)
+        detached = begin("detached", serves=[middle], detached=True)
+        begin(root.task_id)
+        assert (state(middle), state(detached)) == ("stopped", "active")
+
+    def test_its_own_pause_stays_when_its_paused_parent_ends(self, ann: User) -> None:
+        parent = begin("parent", owner=ann)
+        child = begin("child", serves=[parent])
+        pause(child.task_id)
+        pause(parent.task_id)
+        parent.finish()
+        assert state(child) == "paused"
+        assert resume(child.task_id)
+        assert state(child) == "active"
+
+    def test_without_it_they_hang(self, ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pause_module, "let_go", lambda ended, decision, now: [])
+        parent = begin("parent", owner=ann)
+        pause(parent.task_id)
+        child = born_paused(parent)
+        parent.finish()
+        assert not resume(parent.task_id)
+        assert not resume(child.task_id)
+        assert state(child) == "paused"
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_in_no_life_of_a_family_is_anything_paused_by_a_task_that_is_not(self, ann: User, seed: int) -> None:
+        live(ann, seed)
+        assert not list(differences())
+        assert hanging() == []
+
+    def test_lives_in_which_things_hang_are_found(self, ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pause_module, "let_go", lambda ended, decision, now: [])
+        for seed in range(4):
+            live(ann, seed)
+        assert hanging()
+
+
+def hanging() -> list[int]:
+    """The tasks that are paused by nothing, or by what is not paused itself."""
+    paused = Task.objects.filter(state="paused")
+    return [task.pk for task in paused if holders(task.pk) != {"paused"}]
+
+
+def holders(task_id: int) -> set[str]:
+    """The states of the tasks whose pauses hold this one."""
+    causes = open_causes(task_id).select_related("task", "cause__task")
+    return {str((cause.cause or cause).task.state) for cause in causes}
+
+
+def live(owner: User, seed: int) -> None:
+    """A family of which many things happen to many members."""
+    chance = random.Random(seed)  # noqa: S311  no secret
+    runs = [begin("root", owner=owner)]
+    for _ in range(60):
+        over = Task.objects.filter(state__in=["stopped", "finished"]).values_list("pk", flat=True)
+        alive = [run for run in runs if run.task_id not in set(over)] or [begin("root", owner=owner)]
+        with contextlib.suppress(Refused):
+            happen(chance, alive, runs)
+
+
+def happen(chance: random.Random, alive: list[Run], runs: list[Run]) -> None:
+    """One of the things that happen to families, to any that is alive."""
+    run = chance.choice(alive)
+    what = chance.choices(["spawn", "pause", "resume", "finish", "stop", "again"], [6, 4, 2, 2, 1, 1])[0]
+    if what == "spawn":
+        parents = {run, chance.choice(alive)}
+        runs.append(begin("child", serves=sorted(parents, key=str), detached=chance.random() < 0.3))
+    elif what == "again":
+        runs.append(begin(run.task_id))
+    else:
+        verbs: dict[str, Verb] = {"pause": pause, "resume": resume, "stop": stop}
+        run.finish() if what == "finish" else verbs[what](run.task_id)
