@@ -10,7 +10,7 @@ from mcp_types import CancelledNotification, CancelledNotificationParams
 
 from agentstop.probe.findings import Report, Verdict
 from agentstop.probe.tasks import TASKS, as_task
-from agentstop.probe.trial import Subject, Watched, begin, is_proof
+from agentstop.probe.trial import Subject, begin, is_proof
 from agentstop.providers.mcp_link import Link
 from agentstop.states import Claim
 
@@ -98,7 +98,7 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
     begun_effect = before is not None and subject.seen() != before
     await link.give_up(watched.call, lambda: None)
     asked = time.monotonic()
-    await _listen(watched, 2 * took + 2.0, link)
+    await asyncio.sleep(2 * took + 2.0)  # whatever is answered: the effect may come after the answer
     waited = time.monotonic() - asked
     answer = await watched.answered(0) if link.notified else None
     late = [heard for heard in watched.after(asked) if heard.claim is Claim.RUNNING]
@@ -121,14 +121,6 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
 def _noticed(answer: object, *, late: bool, made: bool | None) -> bool | None:
     went_on = late or is_proof(answer) or made is True  # type: ignore[arg-type]
     return False if went_on else True if made is False else None
-
-
-async def _listen(watched: Watched, seconds: float, link: Link) -> None:
-    """Until it is answered, or so long: a stream that was closed has nothing more to say, and the effect may come."""
-    if link.notified:
-        await watched.answered(seconds)
-    else:
-        await asyncio.sleep(seconds)
 
 
 def _tell_answer(report: Report, link: Link, answer: object, waited: float) -> None:

@@ -18,6 +18,8 @@ FOLDER = Path(sys.argv[1])
 lock = threading.Lock()
 tasks: dict[str, dict[str, Any]] = {}
 doomed: set[Any] = set()  # the calls whose cancel ends the server
+slow: dict[Any, tuple[str, Any]] = {}  # those for the probe that are under way: tool and progress token
+SLOW = 0.25  # seconds that a call for the probe takes: it has no barriers
 
 
 def say(**message: Any) -> None:
@@ -82,6 +84,24 @@ def call(identifier: Any, tool: str, name: str, token: Any) -> None:
             os._exit(3)
 
 
+def probed(identifier: Any, tool: str, name: str, token: Any) -> None:
+    """Has its effect and is answered after a while, unless its cancel has another end."""
+    slow[identifier] = (tool, token)
+    time.sleep(SLOW)
+    if identifier in slow or tool == "slow_says_cancelled":
+        note("did", name)
+    if slow.pop(identifier, None):
+        say(id=identifier, result=text("done"))
+
+
+def cancelled(identifier: Any) -> None:
+    """What a cancel does to a call for the probe."""
+    tool, _token = slow.get(identifier, ("", None))
+    if tool == "slow_says_cancelled":
+        del slow[identifier]
+        say(id=identifier, error={"code": -32800, "message": "Request cancelled"})
+
+
 def task(identifier: Any, tool: str, name: str) -> None:
     key = f"task-{name}"
     tasks[key] = {"taskId": key, "status": "working", "createdAt": "2026-01-01T00:00:00Z"}
@@ -124,6 +144,10 @@ def answer(told: dict[str, Any]) -> None:
         say(id=identifier, result={**hello, "serverInfo": {"name": "raw", "version": "1"}})
     elif method == "tools/list":
         say(id=identifier, result={"tools": listed()})
+    elif method == "tools/call" and params["name"].startswith("slow_"):
+        token = params.get("_meta", {}).get("progressToken")
+        about = (identifier, params["name"], params["arguments"]["name"], token)
+        threading.Thread(target=probed, args=about, daemon=True).start()
     elif method == "tools/call" and "task" in params:
         task(identifier, params["name"], params["arguments"]["name"])
     elif method == "tools/call":
@@ -134,6 +158,7 @@ def answer(told: dict[str, Any]) -> None:
         about_task(identifier, method, params["taskId"])
     elif method == "notifications/cancelled":
         note("asked", str(params.get("requestId")))
+        cancelled(params.get("requestId"))
         if params.get("requestId") in doomed:
             os._exit(3)
     elif identifier is not None:

@@ -48,6 +48,26 @@ def test_whether_a_cancel_is_noticed_is_told_by_the_effect(
     assert ('cancel="ask"' in found["record"]) == (noticed == "yes")
 
 
+def found_of_raw(tool: str, folder: Path, *more: str) -> tuple[int, dict[str, Verdict], str]:
+    """Exit status, verdicts by question and everything that was reported, of a server that speaks by hand."""
+    (folder / "ledger").touch()
+    server = shlex.join([sys.executable, str(ROOT / "tests" / "mcp" / "raw.py"), str(folder)])
+    files = ["--json", str(folder / "report.json"), "--junit", str(folder / "report.xml")]
+    effects = ["--effects", f"grep -c did {shlex.quote(str(folder / 'ledger'))} || true"]
+    arguments = json.dumps({"name": "it"})
+    status = main(["mcp", server, "--tool", tool, "--arguments", arguments, *files, *effects, *more])
+    told = (folder / "report.json").read_text()
+    return status, {one["question"]: one["verdict"] for one in json.loads(told)["findings"]}, told
+
+
+def test_a_server_that_says_cancelled_and_goes_on_is_found_out(tmp_path: Path) -> None:
+    _, found, told = found_of_raw("slow_says_cancelled", tmp_path, "--revision", "2025-11-25")
+    assert found["Is an answer sent after the cancel?"] == "yes"
+    assert found["Does the effect still happen?"] == "yes"
+    assert found["Is a cancel noticed?"] == "no"
+    assert 'cancel=\\"never\\"' in told
+
+
 @pytest.mark.parametrize("more", [(), ("--effects", "echo always the same")])
 def test_without_a_referee_that_sees_silence_is_not_determined(
     more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
