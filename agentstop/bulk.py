@@ -37,9 +37,11 @@ def stop_all(
     """Stop each of these tasks in a commit of its own, those that run first; the counts before and an answer for each.
 
     `whose`: a query of tasks, or a user. `seen`: for a task's id the number of the run that the person saw, as `run` of
-    `stop`; a newer one is not stopped. What begins meanwhile is not stopped either: a freeze holds that. Raises
-    TaskNotFound where there is nothing for this person, Denied where they may stop none of it.
+    `stop`; a newer one is not stopped, and one that never was is that task's error. What begins meanwhile is not
+    stopped either: a freeze holds that. Raises TaskNotFound where there is nothing for this person, Denied where they
+    may stop none of it.
     """
+    closing.require_hosts(policy)
     runs = seen or {}
     return per_task.answered(
         _meant(whose, by),

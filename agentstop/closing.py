@@ -19,6 +19,12 @@ THAT_MAY_GO_ON = f"(own.state IN ({', '.join(repr(str(state)) for state in OPEN)
 FAMILY = "family"  # the policy by which a task is stopped because those that it worked for are
 
 
+def require_hosts(policy: str) -> None:
+    """ValueError for the name by which agentstop itself passes a decision on: it would be taken for one of those."""
+    if policy == FAMILY:
+        raise ValueError(f"policy={FAMILY!r} is agentstop's own. Name what decided in another word.")
+
+
 def close_children(task: Task, run: int, decision: Decision, now: datetime, *, cancel: bool = True) -> list[int]:
     """Stop every task that works for this run alone; the ids of those that were stopped.
 

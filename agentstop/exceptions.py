@@ -24,6 +24,7 @@ __all__ = [
     "PassExpired",
     "Paused",
     "Refused",
+    "RunNotFound",
     "Stale",
     "Stopped",
     "Superseded",
@@ -156,6 +157,10 @@ class NotOpen(AgentStopError):
 
 class TaskNotFound(AgentStopError):
     """There is no such task for this user."""
+
+
+class RunNotFound(TaskNotFound):
+    """The task has no run of that number: the number was altered, or belongs to another task."""
 
 
 class BadToken(AgentStopError):

@@ -49,12 +49,14 @@ def add(task: Task | int, text: str, *, by: Any = None) -> Input:
     return as_value(row)
 
 
-def release(input: Input | int, *, by: Any = None) -> bool:
+def release(input: Input | int, *, by: Any) -> bool:
     """Let the next run that asks have it; False where it was not held, nor of unknown outcome: nothing is changed.
 
-    One whose run ended before it said that it was done may be acted on twice. `by`: checked for `start_run`. Raises
-    TaskNotFound or Denied.
+    Only a person says so: `by`, checked for `start_run`. One whose run ended before it said that it was done may be
+    acted on twice. Raises TaskNotFound or Denied; ValueError where `by` is None.
     """
+    if by is None:
+        raise ValueError("by names the person who says so: what a stop holds is released by no code alone.")
     return _decide(input, by, Decided.RELEASE, "release what was typed for it", Became.RELEASED, RELEASABLE)
 
 
@@ -71,7 +73,7 @@ async def aadd(task: Task | int, text: str, *, by: Any = None) -> Input:
     return await in_domain(add, task, text, by=by)
 
 
-async def arelease(input: Input | int, *, by: Any = None) -> bool:
+async def arelease(input: Input | int, *, by: Any) -> bool:
     """As `release`."""
     return await in_domain(release, input, by=by)
 

@@ -12,7 +12,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from agentstop import bodies, database, descendants, family, per_task, permissions, signals, storing, telling, wake
-from agentstop.closing import FAMILY
+from agentstop.closing import FAMILY, require_hosts
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Decision, Task
 from agentstop.models.facts import Decided, Effect
@@ -39,8 +39,10 @@ def pause(
     """Hold the task's dispatch; False where it is paused by a cause of its own, or over: that is noted.
 
     What has left goes on. Callers wait; tasks that work for it alone are held too. For an object of the host's: every
-    task about it that the person may see, with an answer for each. Raises TaskNotFound or Denied.
+    task about it that the person may see, with an answer for each. Raises TaskNotFound or Denied;
+    ValueError where `policy` is agentstop's own "family".
     """
+    require_hosts(policy)
     if not isinstance(task, Task | int):
         return _about(task, Decided.PAUSE, _pause, by, reason, policy)
     return _pause(_checked(task, by, Decided.PAUSE, reason), by, bodies.reason(reason), policy)
@@ -55,8 +57,9 @@ def resume(
 ) -> bool | Answers[bool]:
     """Let the same run go on; False where no cause of its own holds it. What its parents hold stays held.
 
-    For an object of the host's as `pause`. Raises TaskNotFound or Denied.
+    For an object of the host's as `pause`; so are the errors.
     """
+    require_hosts(policy)
     if not isinstance(task, Task | int):
         return _about(task, Decided.RESUME, _resume, by, reason, policy)
     return _resume(_checked(task, by, Decided.RESUME, reason), by, bodies.reason(reason), policy)

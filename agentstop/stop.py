@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +29,7 @@ from agentstop import (
     wake,
 )
 from agentstop.descendants import GoesOn
-from agentstop.exceptions import TaskNotFound
+from agentstop.exceptions import RunNotFound, TaskNotFound
 from agentstop.models import Attempt, Decision, Operation, Run, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.per_task import Answers
@@ -38,6 +39,7 @@ from agentstop.states import OperationState, RunState, TaskState, Verb
 logger = logging.getLogger(__name__)
 
 NAMED = 100
+LONG = 300  # bits of the longest number that a message names
 TIMES = ("pressed_at", "last_dispatch_at")
 CODE = "code"  # who decided, where neither a person nor a policy is named
 HOLDING = ("", "finished")  # what is typed after a stop is the next run's input, and a repeated press does not hold it
@@ -100,8 +102,10 @@ def stop(
 
     `by`: the person, checked for `stop_task`; `policy` names what decided where no person did. `run`: the number that
     the person saw; a press that names an older run than the last one stops nothing (0: none had begun, so it means the
-    first). Raises TaskNotFound or Denied.
+    first). Raises TaskNotFound, Denied, or RunNotFound where the task has had no such run;
+    ValueError where `policy` is agentstop's own "family".
     """
+    closing.require_hosts(policy)
     if not isinstance(task, Task | int):
         return _stop_about(task, by, reason, run, policy, cancel)
     task_id = task if isinstance(task, int) else task.pk
@@ -161,6 +165,7 @@ def _commit(task_id: int, press: Press) -> StopReport:
         task = family.locked_task(task_id)
         if task is None:
             raise TaskNotFound(f"Task {task_id} was deleted meanwhile. Nothing was stopped.")
+        _require_run(task, press.run)
         now = database.now()
         why = _why_not(task, press.run)
         decision = Decision.objects.using(database.alias()).create(
@@ -206,6 +211,18 @@ def _times(task: Task, pressed_at: datetime) -> dict[str, str]:
     last = passes.aggregate(last=Max("passed_at"))["last"]
     found = {"pressed_at": pressed_at.isoformat()}
     return found if last is None else {**found, "last_dispatch_at": last.isoformat()}
+
+
+def _require_run(task: Task, run: Any) -> None:
+    """What an altered form or a careless caller names is no run: a decision about it would be about nothing."""
+    if run is None:
+        return
+    number = isinstance(run, int) and not isinstance(run, bool)
+    if number and 0 <= run <= max(task.last_run, 1):
+        return
+    # Python refuses to write out a number of many thousand digits
+    named = f"of {run.bit_length()} bits" if number and run.bit_length() > LONG else reprlib.repr(run)
+    raise RunNotFound(f"There is no run {named} of task {task.pk}. Nothing was stopped.")
 
 
 def _why_not(task: Task, run: int | None) -> str:

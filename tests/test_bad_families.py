@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from agentstop import alive
 from agentstop.accounts import account
+from agentstop.bulk import stop_all
 from agentstop.exceptions import BadToken, Denied, Finished, Paused, Refused, Stopped, Superseded, TaskNotFound
 from agentstop.models import Attempt, Decision, ServingLink, Task
 from agentstop.models import Run as RunRow
@@ -34,6 +35,18 @@ def stored() -> list[list[Any]]:
     """Everything that families are made of."""
     models: list[Any] = [Task, RunRow, ServingLink, Decision]
     return [list(model.objects.order_by("pk").values_list()) for model in models]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one", "about an object"])
+@pytest.mark.parametrize("verb", [stop, pause, resume, stop_all])
+def test_the_policy_of_families_is_nobody_elses(ann: User, verb: Callable[..., Any], many: bool) -> None:
+    """A pause by that name would be taken for one that a parent handed down, and never be lifted."""
+    run = begin("a task", owner=ann, subject=ann)
+    before = stored()
+    with pytest.raises(ValueError, match="policy='family' is agentstop's own"):
+        verb(ann if many or verb is stop_all else run.task_id, policy="family")
+    assert stored() == before
+    assert pause(run.task_id, policy="families") and resume(run.task_id, policy="families")
 
 
 class TestRings:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from pytest_django.fixtures import Settings
 
 from agentstop import lifecycle
-from agentstop.exceptions import Denied, Stopped, TaskNotFound
+from agentstop.bulk import stop_all
+from agentstop.exceptions import Denied, RunNotFound, Stopped, TaskNotFound
 from agentstop.models import Decision, Operation, Task
 from agentstop.runs import Run, begin
 from agentstop.states import OperationState, RunState, TaskState
@@ -29,6 +31,11 @@ PRESSES = 12
 @pytest.fixture
 def run(ann: User) -> Run:
     return begin("a task", owner=ann)
+
+
+def type_and_size(value: Any) -> str:
+    """Python refuses to write out the longest of the numbers."""
+    return f"{type(value).__name__}-{value.bit_length() if type(value) is int and value > 99 else value}"
 
 
 def decisions(task: int, verb: str = "stop") -> list[tuple[str, str]]:
@@ -80,6 +87,24 @@ def test_a_press_that_names_an_older_run_stops_nothing(run: Run, ann: User) -> N
     assert newer.call("write", connector="tools", key="k", send=Counting("a")).accepted
     assert stop(run.task_id, by=ann, run=newer.number).stopped
     assert decisions(run.task_id) == [("noted", "newer_run"), ("applied", "")]
+
+
+@pytest.mark.parametrize("number", [99, 2, -1, 10**30, 10**5000, "1", 1.5, 1.0, True, False, [1]], ids=type_and_size)
+def test_a_press_that_names_a_run_that_never_was_stops_and_records_nothing(run: Run, ann: User, number: Any) -> None:
+    for by in (ann, None):
+        with pytest.raises(RunNotFound, match=f"There is no run .* of task {run.task_id}. Nothing was stopped."):
+            stop(run.task_id, by=by, run=number)
+    bulk = stop_all(ann, by=ann, seen={run.task_id: number})
+    assert isinstance(bulk.answers[0].error, RunNotFound)
+    assert (task_of(run).state, decisions(run.task_id)) == (TaskState.ACTIVE, [])
+
+
+@pytest.mark.parametrize("queued", [0, 1])
+def test_a_press_on_a_task_that_has_no_run_yet_means_the_first(ann: User, queued: int) -> None:
+    task = lifecycle.create("queued", owner=ann)
+    with pytest.raises(RunNotFound, match="There is no run 2"):
+        stop(task, by=ann, run=2)
+    assert stop(task, by=ann, run=queued).stopped
 
 
 def test_a_finished_task_stays_finished_and_what_works_for_it_is_cancelled(run: Run, settings: Settings) -> None:

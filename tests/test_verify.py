@@ -141,7 +141,7 @@ def test_what_waits_in_a_backup_is_held_since_it_may_have_been_sent(tools: None,
     call_command("agentstop_after_restore")
     for run in (live, stopped, finished):
         assert begin(run.task_id, by=ann).take_inputs() == []
-    assert all(release(each) for each in typed)
+    assert all(release(each, by=ann) for each in typed)
     assert list(verify.differences()) == []
 
 

@@ -145,6 +145,16 @@ def test_a_press_that_names_no_run_is_turned_down(ann: User, run: str) -> None:
     assert Task.objects.get(pk=found.task_id).state == TaskState.ACTIVE
 
 
+@pytest.mark.parametrize("scripted", [True, False])
+def test_a_press_that_names_a_run_that_never_was_finds_nothing(ann: User, scripted: bool) -> None:
+    found = begin("Report", owner=ann)
+    assert press(browser(ann), found.task_id, 99, scripted=scripted).status_code == 404
+    many = text_of(browser(ann).post("/tasks/stop/", {"tasks": f"{found.task_id}:99"}))
+    assert f"There is no run 99 of task {found.task_id}. Nothing was stopped." in many
+    assert Task.objects.get(pk=found.task_id).state == TaskState.ACTIVE
+    assert not Decision.objects.filter(task=found.task_id, verb="stop").exists()
+
+
 def test_a_stop_by_get_is_not_allowed(ann: User) -> None:
     run = begin("Report", owner=ann)
     assert browser(ann).get(f"/tasks/{run.task_id}/stop/").status_code == 405

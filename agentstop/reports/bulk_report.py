@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 
 from agentstop import captions, database, per_task, permissions
 from agentstop.closing import MAY_GO_ON
-from agentstop.exceptions import AgentStopError, Denied, TaskNotFound
+from agentstop.exceptions import AgentStopError, Denied, RunNotFound, TaskNotFound
 from agentstop.models import Operation, Task
 from agentstop.per_task import Answer, Counted
 from agentstop.stop import StopReport, stop
@@ -96,7 +96,7 @@ def stop_named(named: dict[int, int], by: Any, reason: str) -> list[Told]:
 
 
 def _told(task: int, title: str, answer: Answer[StopReport] | None) -> Told:
-    if answer is None or isinstance(answer.error, TaskNotFound):
+    if answer is None or (isinstance(answer.error, TaskNotFound) and not isinstance(answer.error, RunNotFound)):
         return Told(task, "", "error", gettext(captions.NO_SUCH_TASK) % {"task": task})
     if isinstance(answer.error, Denied):
         return Told(task, title, "error", gettext(captions.NOT_ALLOWED))

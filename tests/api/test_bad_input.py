@@ -95,6 +95,15 @@ def test_a_run_that_never_was_passes_nothing(run: RunAt) -> None:
     assert run.agent.post(f"{ahead.path}/finish").body == {"done": False}
 
 
+def test_a_stop_of_a_run_that_never_was_is_not_found(run: RunAt) -> None:
+    """Nothing is stopped, and nothing recorded."""
+    before = rows()
+    told = run.agent.post(f"/tasks/{run.task}/stop", run=99)
+    assert (told.status, told.reason) == (404, "not_found")
+    assert "no run 99" in told.body["detail"]
+    assert (Task.objects.get().state, rows()) == ("active", before)
+
+
 def test_strangers_learn_nothing_from_passes_of_others(run: RunAt, ben: User, token: Any) -> None:
     passed = run.gate()
     other = RunAt(Caller(token(ben)), run.task, run.run)

@@ -80,15 +80,28 @@ def test_what_is_released_while_a_run_is_live_goes_to_that_run(ann: User) -> Non
     stop(run.task_id, by=ann)
     newer = begin(run.task_id, by=ann)
     assert newer.take_input() is None
-    assert release(held.id)
+    assert release(held.id, by=ann)
     assert newer.take_input() == held
+
+
+def test_no_code_alone_releases_what_is_held(ann: User) -> None:
+    """R10: only a person says so."""
+    run = begin("Report", owner=ann)
+    held = add(run.task_id, "held", by=ann)
+    stop(run.task_id, by=ann)
+    with pytest.raises(ValueError, match="by names the person who says so"):
+        release(held, by=None)
+    with pytest.raises(ValueError, match="by names the person who says so"):
+        asyncio.run(arelease(held, by=None))
+    assert begin(run.task_id, by=ann).take_inputs() == []
+    assert [became for became, _ in events(held.id)] == ["held"]
 
 
 def test_what_is_released_is_held_again_by_the_next_stop(ann: User) -> None:
     run = begin("Report", owner=ann)
     one = add(run.task_id, "one", by=ann)
     stop(run.task_id)
-    release(one)
+    release(one, by=ann)
     begin(run.task_id, by=ann)
     assert stop(run.task_id).held == (one.id,)
     assert [became for became, _ in events(one.id)] == ["held", "released", "held"]
@@ -304,8 +317,8 @@ def test_broken_characters_are_kept_as_what_a_database_can_hold() -> None:
     assert texts(run) == ["a\N{REPLACEMENT CHARACTER}b ? <b>\u202e"]
 
 
-def test_what_is_not_there_is_named() -> None:
-    for act in (lambda: add(10**9, "x"), lambda: release(10**9), lambda: withdraw(10**9)):
+def test_what_is_not_there_is_named(ann: User) -> None:
+    for act in (lambda: add(10**9, "x"), lambda: release(10**9, by=ann), lambda: withdraw(10**9)):
         with pytest.raises(TaskNotFound, match="1000000000"):
             act()
     with pytest.raises(TaskNotFound):

@@ -241,7 +241,7 @@ def test_each_change_is_seen_by_those_who_look_for_changes(ann: User) -> None:
     assert changed()
     stop(run.task_id)
     assert changed()
-    release(two)
+    release(two, by=ann)
     assert changed()
     withdraw(two)
     assert changed()

@@ -108,13 +108,13 @@ def test_two_workers_with_the_same_run_share_without_getting_anything_twice(in_t
     assert all(run.input_done(pk) for pk in typed)
 
 
-def test_whoever_releases_or_withdraws_at_once_only_one_of_them_does(in_thread: InThread) -> None:
+def test_whoever_releases_or_withdraws_at_once_only_one_of_them_does(in_thread: InThread, ann: User) -> None:
     def only(run: Run) -> int:
         return Row.objects.get(task=run.task_id).pk
 
-    pair = Pair(in_thread, *[lambda run: release(only(run))] * 2, lambda run: withdraw(only(run)))
+    pair = Pair(in_thread, *[lambda run: release(only(run), by=ann)] * 2, lambda run: withdraw(only(run)))
     for _ in range(TRIALS // 2):
-        run = begin("a task")
+        run = begin("a task", owner=ann)
         add(run.task_id, "one")
         stop(run.task_id)
         first, second, withdrawn = pair.race(run)
