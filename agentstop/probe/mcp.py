@@ -11,6 +11,7 @@ from mcp_types import CancelledNotification, CancelledNotificationParams
 from agentstop.probe.findings import Report, Verdict
 from agentstop.probe.tasks import TASKS, as_task
 from agentstop.probe.trial import Subject, begin, is_proof
+from agentstop.providers.base import Answer
 from agentstop.providers.mcp_link import Link
 from agentstop.states import Claim
 
@@ -102,6 +103,7 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
     waited = time.monotonic() - asked
     answer = await watched.answered(0) if link.notified else None
     late = [heard for heard in watched.after(asked) if heard.claim is Claim.RUNNING]
+    proven = is_proof(answer) or any(is_proof(heard) for heard in watched.after(asked))
     after = subject.seen()
     made = None if before is None or after is None else after != before
     _tell_answer(report, link, answer, waited)
@@ -112,29 +114,35 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
     )
     if begun_effect:
         report.add("Does the effect still happen?", UNDETERMINED, "It had happened before the cancel was sent.")
-        return False if late or is_proof(answer) else None
-    noticed = _noticed(answer, late=bool(late), made=made)
-    _tell_noticed(report, noticed, made, alive=alive, waited=waited)
+        return False if late or proven else None
+    noticed = _noticed(answer, went_on=bool(late) or proven, made=made)
+    _tell_effect(report, made, waited)
+    _tell_noticed(report, noticed, answer, alive=alive)
     return noticed
 
 
-def _noticed(answer: object, *, late: bool, made: bool | None) -> bool | None:
-    went_on = late or is_proof(answer) or made is True  # type: ignore[arg-type]
-    return False if went_on else True if made is False else None
+def _noticed(answer: Answer | None, *, went_on: bool, made: bool | None) -> bool | None:
+    """Only an answer that names the cancel shows it, with no effect seen: a call may also fail, or hang, by itself."""
+    if went_on or made:
+        return False
+    return True if made is False and _names_the_cancel(answer) else None
 
 
-def _tell_answer(report: Report, link: Link, answer: object, waited: float) -> None:
+def _names_the_cancel(answer: Answer | None) -> bool:
+    return answer is not None and answer.claim is Claim.CANCELLED
+
+
+def _tell_answer(report: Report, link: Link, answer: Answer | None, waited: float) -> None:
     question = "Is an answer sent after the cancel?"
-    claim, body = getattr(answer, "claim", None), str(getattr(answer, "body", ""))[:150]
     if not link.notified:
         report.add(question, UNDETERMINED, "Its stream was closed, so that none could be heard.")
-    elif claim is None:
+    elif answer is None:
         report.add(question, NO, f"none was heard for {waited:.1f} s")
     else:
-        report.add(question, YES, f"{claim}: {body}")
+        report.add(question, YES, f"{answer.claim}: {answer.body[:150]}")
 
 
-def _tell_noticed(report: Report, noticed: bool | None, made: bool | None, *, alive: bool, waited: float) -> None:
+def _tell_effect(report: Report, made: bool | None, waited: float) -> None:
     effect = {None: UNDETERMINED, True: YES, False: NO}[made]
     why = {
         None: "Nobody but the server knows: pass --effects with a command whose output each effect changes.",
@@ -142,8 +150,16 @@ def _tell_noticed(report: Report, noticed: bool | None, made: bool | None, *, al
         False: f"The referee saw none for {waited:.1f} s, and had seen that of the undisturbed call.",
     }[made]
     report.add("Does the effect still happen?", effect, why)
+
+
+def _tell_noticed(report: Report, noticed: bool | None, answer: Answer | None, *, alive: bool) -> None:
     started = "it had begun (progress)" if alive else "that it had begun is not known"
-    told = {True: "no effect followed", False: "it went on", None: "silence, which proves nothing"}[noticed]
+    unclear = "silence, which proves nothing"
+    if _names_the_cancel(answer):
+        unclear = "it says so, and whether the effect came nobody saw"
+    elif answer is not None:
+        unclear = "it ended with an answer that does not name the cancel, which may have another cause"
+    told = {True: "it says so, and no effect followed", False: "it went on", None: unclear}[noticed]
     verdict = {True: YES, False: NO, None: UNDETERMINED}[noticed]
     report.add("Is a cancel noticed?", verdict, f"{told}; {started}")
 
@@ -162,7 +178,10 @@ async def _others(report: Report, subject: Subject, link: Link, took: float) -> 
     elif answer is None:
         report.add(question, UNDETERMINED, f"the other had no answer in {subject.longest:g} s")
     else:
-        report.add(question, NO, f"the other ended as {answer.claim}: {answer.body[:150]}", wrong=True)
+        # It may fail by itself: only one that ends as cancelled, or with its connection, was harmed by the cancels.
+        harmed = _names_the_cancel(answer) or not link.usable
+        verdict = NO if harmed else UNDETERMINED
+        report.add(question, verdict, f"the other ended as {answer.claim}: {answer.body[:150]}", wrong=harmed)
 
 
 async def _strange_ids(report: Report, link: Link) -> None:

@@ -18,8 +18,9 @@ FOLDER = Path(sys.argv[1])
 lock = threading.Lock()
 tasks: dict[str, dict[str, Any]] = {}
 doomed: set[Any] = set()  # the calls whose cancel ends the server
-slow: dict[Any, tuple[str, Any]] = {}  # those for the probe that are under way: tool and progress token
-SLOW = 0.25  # seconds that a call for the probe takes: it has no barriers
+slow: list[Any] = []  # the calls for the probe, in their order
+cancelled = threading.Event()  # a cancel has come
+SLOW = 0.25  # seconds that a call for the probe takes, at least
 
 
 def say(**message: Any) -> None:
@@ -85,21 +86,21 @@ def call(identifier: Any, tool: str, name: str, token: Any) -> None:
 
 
 def probed(identifier: Any, tool: str, name: str, token: Any) -> None:
-    """Has its effect and is answered after a while, unless its cancel has another end."""
-    slow[identifier] = (tool, token)
-    time.sleep(SLOW)
-    if identifier in slow or tool == "slow_says_cancelled":
-        note("did", name)
-    if slow.pop(identifier, None):
-        say(id=identifier, result=text("done"))
-
-
-def cancelled(identifier: Any) -> None:
-    """What a cancel does to a call for the probe."""
-    tool, _token = slow.get(identifier, ("", None))
-    if tool == "slow_says_cancelled":
-        del slow[identifier]
+    """Has its effect and is answered after a while; the second call waits for its cancel, and ends as its tool says."""
+    slow.append(identifier)
+    second = len(slow) == 2
+    if second:
+        cancelled.wait(60)
+    if second and tool in {"slow_says_cancelled", "slow_gives_up"}:
         say(id=identifier, error={"code": -32800, "message": "Request cancelled"})
+    time.sleep(SLOW)
+    if len(slow) > 1 and tool == "slow_fails_again":
+        say(id=identifier, error={"code": -32603, "message": "something broke"})
+    elif not second:
+        note("did", name)
+        say(id=identifier, result=text("done"))
+    elif tool == "slow_says_cancelled":
+        note("did", name)
 
 
 def task(identifier: Any, tool: str, name: str) -> None:
@@ -158,7 +159,7 @@ def answer(told: dict[str, Any]) -> None:
         about_task(identifier, method, params["taskId"])
     elif method == "notifications/cancelled":
         note("asked", str(params.get("requestId")))
-        cancelled(params.get("requestId"))
+        cancelled.set()
         if params.get("requestId") in doomed:
             os._exit(3)
     elif identifier is not None:

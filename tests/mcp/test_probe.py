@@ -12,6 +12,9 @@ import pytest
 
 from agentstop.probe.__main__ import FOUND, UNABLE, main
 from agentstop.probe.findings import Report, Verdict
+from agentstop.probe.mcp import _noticed
+from agentstop.providers.base import Answer
+from agentstop.states import Claim
 from tests.providers.calls import closed_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -35,7 +38,7 @@ def probed(
 
 @pytest.mark.parametrize(
     "tool, noticed, effect, revision",
-    [("slow_sync", "no", "yes", "2025-11-25"), ("slow_async", "yes", "no", "2026-07-28")],
+    [("slow_sync", "no", "yes", "2025-11-25"), ("slow_async", "not determined", "no", "2026-07-28")],
 )
 def test_whether_a_cancel_is_noticed_is_told_by_the_effect(
     tool: str, noticed: str, effect: str, revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -45,7 +48,16 @@ def test_whether_a_cancel_is_noticed_is_told_by_the_effect(
     assert found["Is a cancel noticed?"] == noticed
     assert found["Does the effect still happen?"] == effect
     assert found["Do other calls on the connection survive, under a burst of cancels?"] == "yes"
-    assert ('cancel="ask"' in found["record"]) == (noticed == "yes")
+    assert 'cancel="never"' in found["record"]
+
+
+@pytest.fixture
+def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the question that takes longest and that the raw server has nothing to say to."""
+
+    async def nothing(*_: object) -> None: ...
+
+    monkeypatch.setattr("agentstop.probe.mcp._disconnected", nothing)
 
 
 def found_of_raw(tool: str, folder: Path, *more: str) -> tuple[int, dict[str, Verdict], str]:
@@ -60,12 +72,46 @@ def found_of_raw(tool: str, folder: Path, *more: str) -> tuple[int, dict[str, Ve
     return status, {one["question"]: one["verdict"] for one in json.loads(told)["findings"]}, told
 
 
-def test_a_server_that_says_cancelled_and_goes_on_is_found_out(tmp_path: Path) -> None:
+def test_a_server_that_says_cancelled_and_goes_on_is_found_out(tmp_path: Path, shorter: None) -> None:
     _, found, told = found_of_raw("slow_says_cancelled", tmp_path, "--revision", "2025-11-25")
     assert found["Is an answer sent after the cancel?"] == "yes"
     assert found["Does the effect still happen?"] == "yes"
     assert found["Is a cancel noticed?"] == "no"
     assert 'cancel=\\"never\\"' in told
+
+
+def test_an_answer_that_names_the_cancel_and_no_effect_are_a_proof(tmp_path: Path, shorter: None) -> None:
+    status, found, told = found_of_raw("slow_gives_up", tmp_path, "--revision", "2025-11-25")
+    assert found["Is a cancel noticed?"] == "yes"
+    assert found["Do other calls on the connection survive, under a burst of cancels?"] == "yes"
+    assert status == FOUND and 'cancel=\\"ask\\"' in told
+
+
+def test_a_call_that_fails_by_itself_was_neither_cancelled_nor_harmed(tmp_path: Path, shorter: None) -> None:
+    status, found, told = found_of_raw("slow_fails_again", tmp_path, "--revision", "2025-11-25")
+    assert found["Is an answer sent after the cancel?"] == "yes"
+    assert found["Does the effect still happen?"] == "no"
+    assert found["Is a cancel noticed?"] == "not determined"
+    assert found["Do other calls on the connection survive, under a burst of cancels?"] == "not determined"
+    assert status == FOUND and 'cancel=\\"never\\"' in told
+
+
+@pytest.mark.parametrize(
+    "claim, made, noticed",
+    [
+        (Claim.CANCELLED, False, True),
+        (Claim.CANCELLED, None, None),
+        (Claim.CANCELLED, True, False),
+        *((claim, False, None) for claim in (Claim.LOST, Claim.FAILED, Claim.REFUSED)),
+        (None, False, None),
+    ],
+)
+def test_only_what_names_the_cancel_shows_that_it_was_noticed(
+    claim: Claim | None, made: bool | None, noticed: bool | None
+) -> None:
+    answer = Answer(claim) if claim is not None else None
+    assert _noticed(answer, went_on=False, made=made) is noticed
+    assert _noticed(answer, went_on=True, made=made) is False
 
 
 @pytest.mark.parametrize("more", [(), ("--effects", "echo always the same")])
