@@ -147,13 +147,13 @@ def _redacted(value: Any, depth: int = 0) -> Any:
     if depth > DEEPEST:
         return value
     if isinstance(value, dict):
-        return {k: MASK if _secret(k) else _redacted(v, depth + 1) for k, v in value.items()}
+        return {k: MASK if is_secret(k) else _redacted(v, depth + 1) for k, v in value.items()}
     if isinstance(value, list):
         return [_redacted(item, depth + 1) for item in value]
     return value
 
 
-def _secret(name: Any) -> bool:
+def is_secret(name: Any) -> bool:
     """By whole words of the name: `access_token` and `apiKey` are secrets, `total_tokens` is not."""
     words = "_".join(_WORD.findall(name)).lower() if isinstance(name, str) else ""
     return any(f"_{secret}_" in f"_{words}_" for secret in conf.REDACT)

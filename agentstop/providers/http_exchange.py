@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -13,6 +13,7 @@ import httpx
 from agentstop.bodies import safe
 from agentstop.exceptions import PassExpired
 from agentstop.providers.base import BeforeWrite
+from agentstop.providers.header_secrets import secrets_of, without
 from agentstop.states import Claim
 
 # Events of httpcore's trace; the last follows `http11` or `http2`.
@@ -92,7 +93,8 @@ async def exchange(
             response = await client.send(request, stream=True)
             try:
                 content, cut = await _read(response, cap)
-                return reply_of(response.url, response.status_code, response.headers, content, cut)
+                secrets = secrets_of(request.headers)
+                return reply_of(response.url, response.status_code, response.headers, content, cut, secrets)
             finally:
                 await response.aclose()
     except PassExpired:
@@ -128,9 +130,12 @@ async def _read(response: httpx.Response, cap: int) -> tuple[bytes, bool]:
     return bytes(held), False
 
 
-def reply_of(url: httpx.URL, status: int, headers: httpx.Headers, content: bytes, cut: bool) -> Reply:
-    """What was read of a reply, safe to be stored; `cut`: it is not all of it."""
+def reply_of(
+    url: httpx.URL, status: int, headers: httpx.Headers, content: bytes, cut: bool, secrets: Sequence[str] = ()
+) -> Reply:
+    """What was read of a reply, safe to be stored; `cut`: it is not all of it. `secrets` are masked in it."""
     text, data, unread = _decoded(headers, content, cut)
+    text, data = without(text, secrets), without(data, secrets)
     if cut:
         text += f"\n[cut after {len(content)} bytes]"
     cut = cut or _encoding(headers) != IDENTITY

@@ -12,7 +12,8 @@ from agentstop.providers.base import Answer
 from agentstop.providers.mcp_tool import McpTool, ToolErrors
 from agentstop.states import Claim, Source
 
-# Before the tool was begun: unparsable, no such method or tool, bad arguments, headers, capability or revision.
+# Unparsable, no such method or tool, bad arguments, headers, capability or revision. A tool can raise the same after it
+# has acted, so for a call they prove that nothing was done only where the tool's errors do.
 TURNED_DOWN = frozenset({-32600, -32601, -32602, -32020, -32021, -32022})
 CANCELLED = -32800  # "request cancelled": said by the protocol's machinery, which cannot know what the tool has done
 UNCLEAR = frozenset({408, 409, 425, 429})  # as for every provider over HTTP
@@ -49,8 +50,8 @@ def _tool_error(tool: McpTool, body: str) -> Answer:
     return Answer(Claim.FAILED if tool.errors == ToolErrors.FAILED else Claim.LOST, body=body)
 
 
-def error_answer(error: Mapping[str, Any]) -> Answer:
-    """The answer in a JSON-RPC error: turned down before the tool began, or nothing that is proven."""
+def error_answer(error: Mapping[str, Any], *, tool: McpTool | None = None) -> Answer:
+    """The answer in a JSON-RPC error: turned down, or nothing that is proven. `tool`: it is about a call of it."""
     code, message, data = error.get("code"), error.get("message"), error.get("data")
     body = safe(f"{code} {message}" + (f": {_text(data)}" if data not in (None, "") else ""))
     if isinstance(data, Mapping) and OF_TRANSPORT in data:
@@ -61,7 +62,8 @@ def error_answer(error: Mapping[str, Any]) -> Answer:
         return Answer(Claim.REFUSED if refused else Claim.LOST, body=safe(str(message)))
     if code == CANCELLED:
         return Answer(Claim.CANCELLED, Source.INTERMEDIARY, body=body)
-    return Answer(Claim.REFUSED if code in TURNED_DOWN else Claim.LOST, body=body)
+    believed = tool is None or tool.errors == ToolErrors.FAILED
+    return Answer(Claim.REFUSED if believed and code in TURNED_DOWN else Claim.LOST, body=body)
 
 
 def task_answer(tool: McpTool, task: Mapping[str, Any], *, source: Source, asked: bool = True) -> Answer:

@@ -115,3 +115,20 @@ def _instead(request: httpx2.Request, asked: Mapping[str, Any], why: str, status
         return httpx2.Response(503, request=request)
     error = {"code": -32000, "message": why, "data": {OF_TRANSPORT: status}}
     return httpx2.Response(200, json={"jsonrpc": "2.0", "id": asked["id"], "error": error}, request=request)
+
+
+class owned:  # noqa: N801  a function in all but form
+    """A transport with the HTTP client that is its own."""
+
+    def __init__(self, client: httpx2.AsyncClient, transport: Any) -> None:
+        self.client, self.transport = client, transport
+
+    async def __aenter__(self) -> Any:
+        await self.client.__aenter__()
+        return await self.transport.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> Any:
+        try:
+            return await self.transport.__aexit__(*error)
+        finally:
+            await self.client.__aexit__(None, None, None)

@@ -33,9 +33,10 @@ from pydantic import TypeAdapter
 from agentstop import __version__
 from agentstop.providers import mcp_lines
 from agentstop.providers.base import Answer
+from agentstop.providers.header_secrets import secrets_of, without
 from agentstop.providers.mcp_calls import Call, Calls
 from agentstop.providers.mcp_here import in_this_process
-from agentstop.providers.mcp_http import ContainedTransport
+from agentstop.providers.mcp_http import ContainedTransport, owned
 from agentstop.providers.mcp_tap import Tap
 from agentstop.providers.mcp_tool import HANDSHAKE, STATELESS, Hints, hints_of
 from agentstop.states import Claim, Source
@@ -61,7 +62,8 @@ class Link:
     def __init__(self, server: Where, options: Mapping[str, Any]) -> None:
         self.server, self.options = server, options
         self.calls = Calls()
-        self.tap = Tap(self._transport(), self.calls, gated=not self.is_http)
+        self.secrets = secrets_of(options["headers"])
+        self.tap = Tap(self._transport(), self.calls, gated=not self.is_http, secrets=self.secrets)
         self.client: Client | None = None
         self.hints: dict[str, Hints] = {}
         self.why_ended = ""
@@ -224,7 +226,7 @@ class Link:
         told: dict[str, Any] = await self._session.send_request(
             _AboutTask(method=method, params={"taskId": ref}), _anything
         )
-        return told
+        return dict(without(told, self.secrets))
 
     @property
     def _session(self) -> Any:
@@ -271,24 +273,7 @@ class Link:
             timeout=httpx2.Timeout(None, connect=self.options["connect_timeout"]),
             trust_env=False,
         )
-        return _owned(client, streamable_http_client(url, http_client=client))
-
-
-class _owned:  # noqa: N801  a function in all but form
-    """A transport with the HTTP client that is its own."""
-
-    def __init__(self, client: httpx2.AsyncClient, transport: Any) -> None:
-        self.client, self.transport = client, transport
-
-    async def __aenter__(self) -> Any:
-        await self.client.__aenter__()
-        return await self.transport.__aenter__()
-
-    async def __aexit__(self, *error: Any) -> Any:
-        try:
-            return await self.transport.__aexit__(*error)
-        finally:
-            await self.client.__aexit__(None, None, None)
+        return owned(client, streamable_http_client(url, http_client=client))
 
 
 async def _heard_by_the_tap(progress: float, total: float | None, message: str | None) -> None:

@@ -16,6 +16,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from agentstop.providers.header_secrets import without
 from agentstop.providers.mcp_answers import error_answer, progress_answer, result_answer
 from agentstop.providers.mcp_calls import Calls
 from agentstop.states import Claim
@@ -34,8 +35,9 @@ class Tap:
     `gated`: a call's pass is tested here, when the transport waits for the next message; otherwise below it.
     """
 
-    def __init__(self, transport: Streams, calls: Calls, *, gated: bool) -> None:
+    def __init__(self, transport: Streams, calls: Calls, *, gated: bool, secrets: tuple[str, ...] = ()) -> None:
         self.transport, self.calls, self.gated = transport, calls, gated
+        self.secrets = secrets  # a server may say them again: masked in what is kept
         self.ended = asyncio.Event()  # nothing comes any more
         self.granted: set[Any] = set()  # the wire ids of calls that somebody has decided to give up
         self.heard = 0  # messages
@@ -61,7 +63,7 @@ class Tap:
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/progress":
             call = self.calls.open((message.params or {}).get("progressToken"))
             if call is not None:
-                call.progressed(progress_answer(message.params or {}))
+                call.progressed(progress_answer(without(message.params or {}, self.secrets)))
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/tools/list_changed":
             self.tools_changed = True
 
@@ -70,12 +72,13 @@ class Tap:
         if call is None:
             return
         if isinstance(message, JSONRPCResponse):
-            answer = result_answer(call.tool, message.result)
+            answer = result_answer(call.tool, without(message.result, self.secrets))
             if answer.claim is Claim.ACCEPTED and answer.ref:
                 self.calls.tasks[answer.ref] = 0
             call.settle(answer)
         else:
-            call.settle(error_answer(message.error.model_dump(mode="json")))
+            said = without(message.error.model_dump(mode="json"), self.secrets)
+            call.settle(error_answer(said, tool=call.tool))
 
 
 class _Outgoing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from mcp import MCPError
 from mcp.server import MCPServer
 
 from agentstop.runs import current_run
@@ -21,3 +22,10 @@ def write(text: str) -> str:
     assert go.wait(HANG_GUARD)
     did.append(f"wrote {text} for {current_run.get()}")
     return text
+
+
+@server.tool()
+def regret(text: str) -> str:
+    """Does it, and then says what is said of calls that were never begun."""
+    did.append(f"wrote {text}")
+    raise MCPError(code=-32602, message="Invalid params")

@@ -210,8 +210,8 @@ class TestHttp:
 
 def test_what_is_configured_wrongly_is_said_in_one_sentence() -> None:
     for options, wrong in (
-        ({}, "either url= or command="),
-        ({"url": "http://a", "command": ["b"]}, "either url= or command="),
+        ({}, "one of url=, command= and server="),
+        ({"url": "http://a", "command": ["b"]}, "one of url=, command= and server="),
         ({"command": "python server.py"}, "pass a list"),
         ({"url": "ftp://a"}, "http or https"),
         ({"url": "http://me:secret@a"}, "credentials go into headers"),

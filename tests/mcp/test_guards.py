@@ -105,8 +105,8 @@ async def test_a_machine_that_says_cancelled_is_no_provider(
     if not whole:
         said = mcp_answers.error_answer
 
-        def believed(error: Any) -> Answer:
-            answer = said(error)
+        def believed(error: Any, **about: Any) -> Answer:
+            answer = said(error, **about)
             return Answer(answer.claim, Source.PROVIDER, body=answer.body)
 
         monkeypatch.setattr(mcp_tap, "error_answer", believed)

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from pytest_django.fixtures import Settings
 
 from agentstop.runs import begin
-from agentstop.states import Cancellation
+from agentstop.states import Cancellation, Claim
 from agentstop.stop import stop
 from agentstop.words.sentences import Label
 from tests.conftest import HANG_GUARD, InThread
@@ -21,6 +21,7 @@ from tests.observed import of_key
 pytest.importorskip("mcp", reason="needs the official MCP SDK: pip install 'agentstop[mcp]'")
 
 from agentstop.providers.mcp import McpProvider, McpTool
+from agentstop.providers.mcp_answers import error_answer
 from tests.mcp import here
 
 SERVER = "tests.mcp.here.server"
@@ -29,7 +30,7 @@ SERVER = "tests.mcp.here.server"
 @pytest.fixture(params=["never", "ask"])
 def asked(request: pytest.FixtureRequest, settings: Settings, ended: None) -> Iterator[bool]:
     """The connector `here`, and whether it asks for a call to be given up; each tool waits until it may go on."""
-    options = {"server": SERVER, "tools": {"write": McpTool(cancel=request.param)}}
+    options = {"server": SERVER, "tools": {"write": McpTool(cancel=request.param), "regret": McpTool()}}
     settings.AGENTSTOP_CONNECTORS = {
         "here": {"PROVIDER": "agentstop.providers.mcp.McpProvider", "OPTIONS": options},
     }
@@ -60,6 +61,25 @@ def test_what_it_has_done_after_a_stop_is_heard_and_the_next_task_is_served(
     with begin("two", owner=ann) as other:
         assert other.call("write", {"text": "b"}, connector="here", key="l").accepted
     assert here.did == ["wrote a for None", "wrote b for None"], "it works for whoever calls, and for no run by itself"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_that_a_tool_can_raise_after_it_has_acted_proves_nothing(ann: User, asked: bool) -> None:
+    """R12, R19: "invalid params" is what the protocol says of calls that were never begun."""
+    with begin("one", owner=ann) as run:
+        assert not run.call("regret", {"text": "a"}, connector="here", key="k").accepted
+    assert here.did == ["wrote a"]
+    assert of_key(run.task_id, "k").label is Label.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("tool", "claim"),
+    [(None, Claim.REFUSED), (McpTool(errors="failed"), Claim.REFUSED), (McpTool(errors="unknown"), Claim.LOST)],
+)
+def test_it_is_believed_of_requests_about_tasks_and_where_an_operator_says_so(
+    tool: McpTool | None, claim: Claim
+) -> None:
+    assert error_answer({"code": -32602, "message": "Invalid params"}, tool=tool).claim is claim
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,17 @@ class TestRequests:
         answers += [await said(reply, headers=secret) for reply in (b"", b"nonsense", OK)]
         assert "s3cret" not in repr(answers)
 
+    @pytest.mark.parametrize("status", ["401 Unauthorized", "200 OK"])
+    @pytest.mark.parametrize("kind", ["text/plain", "application/json"])
+    async def test_a_login_that_the_server_says_again_is_masked(self, status: str, kind: str) -> None:
+        """As in "Incorrect API key provided: …": kept, it would stand in the list, in exports and in the context."""
+        body = b'{"error": "Incorrect API key provided: sk-s3cret/key", "sk-s3cret/key": ["Basic b64=="]}'
+        reply = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        answer = await said(reply, headers={"X-Api-Key": "sk-s3cret/key", "Authorization": "Basic b64=="})
+        assert "Incorrect API key provided: •••" in answer.body
+        assert "sk-s3cret/key" not in f"{answer.body} {answer.result}"
+        assert "b64==" not in f"{answer.body} {answer.result}"
+
 
 @pytest.mark.asyncio
 class TestReferences:

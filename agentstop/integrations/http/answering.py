@@ -32,6 +32,7 @@ class Seen:
     headers: list[tuple[str, str]]
     content: bytes
     cut: bool = False
+    secrets: tuple[str, ...] = ()  # of the request: masked in what is kept
 
     @property
     def redirects(self) -> bool:
@@ -41,7 +42,7 @@ class Seen:
 def answer_of(seen: Seen, connector: str, action: str) -> Answer:
     """What it says of the effect; its result is what `response` needs to give it once more."""
     headers = httpx.Headers(seen.headers)
-    reply = reply_of(httpx.URL(seen.url), seen.status, headers, seen.content, seen.cut)
+    reply = reply_of(httpx.URL(seen.url), seen.status, headers, seen.content, seen.cut, seen.secrets)
     answer = submitted(_described(connector, action), reply)
     if answer.claim is not Claim.SUCCEEDED:
         return answer

@@ -14,6 +14,7 @@ from agentstop.integrations.http.answering import Seen, answer_of, no_answer
 from agentstop.integrations.http.naming import quoted
 from agentstop.passes import Pass
 from agentstop.providers.base import Answer, SubmitIdempotency
+from agentstop.providers.header_secrets import secrets_of
 from agentstop.providers.http_exchange import WRITE_BEGINS
 from agentstop.states import Claim, Source
 
@@ -193,7 +194,8 @@ class Sending:
         return bytes(held), False
 
     def _whole(self, response: Any, content: bytes, cut: bool) -> Seen:
-        return Seen(str(self.request.url), response.status_code, response.headers.multi_items(), content, cut)
+        secrets = secrets_of(self.request.headers)
+        return Seen(str(self.request.url), response.status_code, response.headers.multi_items(), content, cut, secrets)
 
     def _told(self) -> Answer:
         if self.seen is None:
