@@ -180,7 +180,10 @@ class TaskOut(Out):
 
 
 class TasksOut(Out):
-    """The newest first; `before` is what to ask with for the older ones."""
+    """The newest first; `before` is what to ask with for the older ones, and null where there are none.
+
+    Where the site has a rule of its own a page may hold fewer than `limit`, or none, before the last one.
+    """
 
     tasks: list[TaskOut]
     before: int | None

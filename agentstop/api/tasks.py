@@ -24,7 +24,8 @@ router = Router(tags=["tasks"])
 @router.get("", response={200: shapes.TasksOut, **REFUSALS}, auth=anyone(Scope.READ), operation_id="find_tasks")
 def find(request: HttpRequest, wanted: Query[shapes.FindIn]) -> shapes.TasksOut:
     """The tasks that you may see, the newest first."""
-    rows = permissions.visible(caller(request).user)
+    user = caller(request).user
+    rows = permissions.visible(user)
     if wanted.subject:
         rows = subjects.about(rows, wanted.subject)
     if wanted.state is not None:
@@ -33,8 +34,9 @@ def find(request: HttpRequest, wanted: Query[shapes.FindIn]) -> shapes.TasksOut:
         rows = rows.filter(pk__lt=wanted.before)
     related = rows.select_related("owner", "subject_type", "stopped_by", "stop_decision")
     page = list(related.order_by("-pk")[: wanted.limit + 1])
-    shown = page[: wanted.limit]
-    more = shown[-1].pk if len(page) > len(shown) else None
+    looked_at = page[: wanted.limit]
+    more = looked_at[-1].pk if len(page) > len(looked_at) else None
+    shown = [row for row in looked_at if permissions.may(user, "view_task", row)]
     return shapes.TasksOut(tasks=[telling.task(row) for row in shown], before=more)
 
 

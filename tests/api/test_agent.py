@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from threading import Barrier
+from typing import Any
 from unittest import mock
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from pytest_django.fixtures import Settings
 
-from agentstop import database, gate, remote
-from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Receipt, Run
+from agentstop import database, gate, lifecycle, remote
+from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Receipt, Run, Task
 from agentstop.request import Request
 from agentstop.stop import stop
 from tests.api.conftest import Caller, RunAt, Token, begun
@@ -204,6 +206,25 @@ def test_a_task_is_found_by_its_subject(agent: Caller, ben: User, token: Token) 
     assert [len(page["tasks"]), len(older["tasks"]), older["before"]] == [1, 1, None]
     for wrong in ("ben", "auth.user:", "auth.nothing:1", "auth.user:999999", "auth.user:ben"):
         assert agent.post("/tasks", title="x", subject=wrong).status == 422
+
+
+def test_what_the_sites_own_rule_hides_is_in_no_page(agent: Caller, ann: User, settings: Settings) -> None:
+    """No title is told of a task whose own address is not found; and every other one is reached."""
+    settings.AGENTSTOP_MAY = f"{__name__}.not_secret"
+    titles = ["1", "2", "Secret 3", "4", "Secret 5", "Secret 6"]
+    made = {title: lifecycle.create(title, owner=ann).pk for title in titles}
+    for limit in (1, 2, 3, 6, 50):
+        told: list[str] = []
+        page: dict[str, Any] = {"before": 2**63 - 1}
+        while page["before"] is not None:
+            page = agent.get("/tasks", limit=limit, before=page["before"]).body
+            told += [each["title"] for each in page["tasks"]]
+        assert told == ["4", "2", "1"]
+    assert agent.get(f"/tasks/{made['Secret 6']}").status == 404
+
+
+def not_secret(user: Any, permission: str, task: Task) -> bool:
+    return not task.title.startswith("Secret")
 
 
 def test_who_did_it_is_written_down(run: RunAt, ann: User) -> None:
