@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mcp_types import CancelledNotification, CancelledNotificationParams
 
@@ -13,11 +15,15 @@ from agentstop.probe.tasks import TASKS, as_task
 from agentstop.probe.trial import Subject, begin, is_proof
 from agentstop.providers.base import Answer
 from agentstop.providers.mcp_link import Link
-from agentstop.states import Claim
+from agentstop.states import Claim, Source
 
 BURST = 5
 SOON = 0.2  # seconds
 CALLS = 4 + BURST + TASKS  # of the tool, at most
+OTHERS = "Do other calls on the connection survive, under a burst of cancels?"
+STRANGE = "Are cancels of unknown and of finished ids harmless?"
+OTHER_SESSION = "Can another session cancel a call?"
+DISCONNECTED = "Does the effect happen after a disconnect?"
 YES, NO, TOLD, UNDETERMINED = Verdict.YES, Verdict.NO, Verdict.TOLD, Verdict.UNDETERMINED
 
 
@@ -35,6 +41,7 @@ async def probe(subject: Subject, name: str) -> Report:
     link = await subject.open()
     try:
         _say_who(report, subject, link)
+        revision = link.revision  # an ended connection tells none
         control = await _control(report, subject, link)
         if control is None:
             report.add(
@@ -46,17 +53,32 @@ async def probe(subject: Subject, name: str) -> Report:
             took = control.took
             # A referee that is blind to the effect of an undisturbed call proves nothing by seeing none.
             subject = subject if control.seen else replace(subject, effects="")
-            noticed = await _cancelled(report, subject, link, took)
-            await _others(report, subject, link, took)
-            await _strange_ids(report, link)
-            await _other_session(report, subject, link, took)
-            await _disconnected(report, subject, took)
-            report.record = _record(subject, link, noticed)
+            noticed = await _ask(report, link, "Is a cancel noticed?", _cancelled(report, subject, link, took))
+            await _ask(report, link, OTHERS, _others(report, subject, link, took))
+            await _ask(report, link, STRANGE, _strange_ids(report, link))
+            await _ask(report, link, OTHER_SESSION, _other_session(report, subject, link, took))
+            await _ask(report, link, DISCONNECTED, _disconnected(report, subject, took))
+            report.record = _record(subject, revision, noticed)
     finally:
         await link.close()
-    await as_task(report, subject)
+    await _ask(report, None, "Can it be called as a task?", as_task(report, subject))
     report.record = report.record or "# nothing is claimed"
     return report
+
+
+async def _ask(
+    report: Report, link: Link | None, question: str, asking: Coroutine[Any, Any, bool | None]
+) -> bool | None:
+    """Put one question: what goes wrong with it is said of it, and the report keeps all that was found before."""
+    if link is not None and not link.usable:
+        asking.close()
+        report.add(question, UNDETERMINED, "The connection had ended before.")
+        return None
+    try:
+        return await asking
+    except Exception as error:
+        report.add(question, UNDETERMINED, f"It could not be asked: {type(error).__name__}: {error}"[:300])
+        return None
 
 
 def _say_who(report: Report, subject: Subject, link: Link) -> None:
@@ -90,7 +112,7 @@ async def _control(report: Report, subject: Subject, link: Link) -> Control | No
 
 async def _cancelled(report: Report, subject: Subject, link: Link, took: float) -> bool | None:
     """Cancel in the middle; True where the tool is known to have given up, False where it is known to have gone on."""
-    before = subject.seen()
+    before, notified = subject.seen(), link.notified
     watched = begin(subject, link)
     alive = await watched.alive(took / 3)
     if watched.call.answer.done():
@@ -101,12 +123,15 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
     asked = time.monotonic()
     await asyncio.sleep(2 * took + 2.0)  # whatever is answered: the effect may come after the answer
     waited = time.monotonic() - asked
-    answer = await watched.answered(0) if link.notified else None
+    answer = await watched.answered(0) if notified else None
+    answer = None if answer is not None and answer.source is Source.SENDER else answer  # nobody's but our own
     late = [heard for heard in watched.after(asked) if heard.claim is Claim.RUNNING]
     proven = is_proof(answer) or any(is_proof(heard) for heard in watched.after(asked))
     after = subject.seen()
     made = None if before is None or after is None else after != before
-    _tell_answer(report, link, answer, waited)
+    _tell_answer(report, notified, answer, waited)
+    if not link.usable:
+        report.add("Does the connection outlive a cancel?", NO, "the server ended with the cancel", wrong=True)
     report.add(
         "Does progress come after the cancel?",
         YES if late else UNDETERMINED,
@@ -132,9 +157,9 @@ def _names_the_cancel(answer: Answer | None) -> bool:
     return answer is not None and answer.claim is Claim.CANCELLED
 
 
-def _tell_answer(report: Report, link: Link, answer: Answer | None, waited: float) -> None:
+def _tell_answer(report: Report, notified: bool, answer: Answer | None, waited: float) -> None:
     question = "Is an answer sent after the cancel?"
-    if not link.notified:
+    if not notified:
         report.add(question, UNDETERMINED, "Its stream was closed, so that none could be heard.")
     elif answer is None:
         report.add(question, NO, f"none was heard for {waited:.1f} s")
@@ -169,10 +194,10 @@ async def _others(report: Report, subject: Subject, link: Link, took: float) -> 
     burst = [begin(subject, link) for _ in range(BURST)]
     await burst[0].alive(took / 3)
     for watched in burst[1:]:
-        if watched.call.begun and not watched.call.answer.done():
+        if link.usable and watched.call.begun and not watched.call.answer.done():
             await link.give_up(watched.call, lambda: None)
     answer = await burst[0].answered(subject.longest)
-    question = "Do other calls on the connection survive, under a burst of cancels?"
+    question = OTHERS
     if is_proof(answer):
         report.add(question, YES, f"{BURST - 1} of {BURST} were given up, the other was answered")
     elif answer is None:
@@ -185,7 +210,7 @@ async def _others(report: Report, subject: Subject, link: Link, took: float) -> 
 
 
 async def _strange_ids(report: Report, link: Link) -> None:
-    question = "Are cancels of unknown and of finished ids harmless?"
+    question = STRANGE
     if not link.notified:
         report.add(question, UNDETERMINED, "There is no such message in this revision over HTTP.")
         return
@@ -205,7 +230,7 @@ async def _notify(link: Link, wire_id: int | str) -> None:
 
 
 async def _other_session(report: Report, subject: Subject, link: Link, took: float) -> None:
-    question = "Can another session cancel a call?"
+    question = OTHER_SESSION
     if not link.is_http or not link.notified:
         report.add(question, UNDETERMINED, "There is no such way over this transport in this revision.")
         return
@@ -225,7 +250,7 @@ async def _other_session(report: Report, subject: Subject, link: Link, took: flo
 
 
 async def _disconnected(report: Report, subject: Subject, took: float) -> None:
-    question = "Does the effect happen after a disconnect?"
+    question = DISCONNECTED
     before = subject.seen()
     if before is None:
         report.add(question, UNDETERMINED, "Nobody but the server knows: pass --effects.")
@@ -246,7 +271,7 @@ async def _disconnected(report: Report, subject: Subject, took: float) -> None:
         report.add(question, NO, f"The referee saw none for {2 * took + 1.0:.1f} s.")
 
 
-def _record(subject: Subject, link: Link, noticed: bool | None) -> str:
+def _record(subject: Subject, revision: str, noticed: bool | None) -> str:
     """Claims nothing that was not seen: a cancel that is not known to be noticed is not worth an answer."""
     policy = "ask" if noticed else "never"
-    return f'"revision": "{link.revision}",\n"tools": {{"{subject.tool}": McpTool(cancel="{policy}")}},'
+    return f'"revision": "{revision}",\n"tools": {{"{subject.tool}": McpTool(cancel="{policy}")}},'

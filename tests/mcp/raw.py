@@ -91,6 +91,8 @@ def probed(identifier: Any, tool: str, name: str, token: Any) -> None:
     second = len(slow) == 2
     if second:
         cancelled.wait(60)
+        if tool == "slow_dies":
+            os._exit(3)
     if second and tool in {"slow_says_cancelled", "slow_gives_up"}:
         say(id=identifier, error={"code": -32800, "message": "Request cancelled"})
     time.sleep(SLOW)

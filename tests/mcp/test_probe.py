@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agentstop.probe.__main__ import FOUND, UNABLE, main
+from agentstop.probe.__main__ import FOUND, UNABLE, WRONG, main
 from agentstop.probe.findings import Report, Verdict
-from agentstop.probe.mcp import _noticed
+from agentstop.probe.mcp import OTHER_SESSION, _noticed
 from agentstop.providers.base import Answer
 from agentstop.states import Claim
 from tests.providers.calls import closed_port
@@ -94,6 +94,16 @@ def test_a_call_that_fails_by_itself_was_neither_cancelled_nor_harmed(tmp_path: 
     assert found["Is a cancel noticed?"] == "not determined"
     assert found["Do other calls on the connection survive, under a burst of cancels?"] == "not determined"
     assert status == FOUND and 'cancel=\\"never\\"' in told
+
+
+def test_a_server_that_ends_with_the_cancel_is_told_of_with_all_that_was_seen_before(tmp_path: Path) -> None:
+    status, found, told = found_of_raw("slow_dies", tmp_path, "--revision", "2025-11-25")
+    assert found["Does an undisturbed call succeed?"] == "yes"
+    assert found["Is an answer sent after the cancel?"] == "no"
+    assert found["Does the connection outlive a cancel?"] == "no" and "the server ended with the cancel" in told
+    later = list(found.values())[list(found).index("Is a cancel noticed?") : list(found).index(OTHER_SESSION) + 1]
+    assert later == ["not determined"] * 4
+    assert status == WRONG and 'cancel=\\"never\\"' in told
 
 
 @pytest.mark.parametrize(
