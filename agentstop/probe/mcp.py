@@ -19,6 +19,7 @@ from agentstop.states import Claim, Source
 
 BURST = 5
 SOON = 0.2  # seconds
+ON_ITS_WAY = 0.2  # seconds after a cancel in which a sign of life may come that was sent before the cancel was read
 CALLS = 4 + BURST + TASKS  # of the tool, at most
 OTHERS = "Do other calls on the connection survive, under a burst of cancels?"
 STRANGE = "Are cancels of unknown and of finished ids harmless?"
@@ -126,7 +127,8 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
     answer = await watched.answered(0) if notified else None
     answer = None if answer is not None and answer.source is Source.SENDER else answer  # nobody's but our own
     late = [heard for heard in watched.after(asked) if heard.claim is Claim.RUNNING]
-    proven = is_proof(answer) or any(is_proof(heard) for heard in watched.after(asked))
+    went_on = any(heard.claim is Claim.RUNNING for heard in watched.after(asked + ON_ITS_WAY))
+    went_on = went_on or is_proof(answer) or any(is_proof(heard) for heard in watched.after(asked))
     after = subject.seen()
     made = None if before is None or after is None else after != before
     _tell_answer(report, notified, answer, waited)
@@ -139,8 +141,8 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
     )
     if begun_effect:
         report.add("Does the effect still happen?", UNDETERMINED, "It had happened before the cancel was sent.")
-        return False if late or proven else None
-    noticed = _noticed(answer, went_on=bool(late) or proven, made=made)
+        return False if went_on else None
+    noticed = _noticed(answer, went_on=went_on, made=made)
     _tell_effect(report, made, waited)
     _tell_noticed(report, noticed, answer, alive=alive)
     return noticed

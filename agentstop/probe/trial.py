@@ -76,6 +76,7 @@ def begin(subject: Subject, link: Link, *, task: bool = False) -> Watched:
     context = Context(before_write=lambda: None, deadline=subject.longest, heard=hear)
     tool = McpTool(task=task, errors=ToolErrors.FAILED)
     watched = Watched(Call.of(tool, submission, context), time.monotonic(), heard)
+    watched.call.every = 0.0  # one that comes after a cancel must not be missed
     link.send(watched.call, subject.tool, subject.arguments)
     return watched
 

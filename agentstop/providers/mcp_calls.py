@@ -37,6 +37,8 @@ class Call:
     left_at: float | None = None  # when its sender stopped waiting
     told_to_give_up: bool = False
     sign_at: float | None = None  # of the last progress that was kept
+    every: float = PROGRESS_EVERY  # seconds between two signs of life that are kept
+    sign_after: bool = False  # one has come after it was told to give up
     request: asyncio.Task[Any] | None = field(default=None, repr=False)  # of the SDK, which waits as well
 
     @classmethod
@@ -75,10 +77,12 @@ class Call:
             self.hear(answer)
 
     def progressed(self, answer: Answer) -> None:
-        """A sign of life; of many in a row one a second is kept."""
+        """A sign of life; of many in a row one a second is kept, and the first after it was told to give up."""
         now = time.monotonic()
-        if not self.answered and (self.sign_at is None or now - self.sign_at >= PROGRESS_EVERY):
-            self.sign_at = now
+        first_after = self.told_to_give_up and not self.sign_after
+        due = first_after or self.sign_at is None or now - self.sign_at >= self.every
+        if not self.answered and due:
+            self.sign_at, self.sign_after = now, self.told_to_give_up
             self.hear(answer)
 
     def lose(self, answer: Answer) -> None:

@@ -85,16 +85,24 @@ def call(identifier: Any, tool: str, name: str, token: Any) -> None:
             os._exit(3)
 
 
+def progress(token: Any, step: int) -> None:
+    say(method="notifications/progress", params={"progressToken": token, "progress": step, "total": 2})
+
+
 def probed(identifier: Any, tool: str, name: str, token: Any) -> None:
     """Has its effect and is answered after a while; the second call waits for its cancel, and ends as its tool says."""
     slow.append(identifier)
     second = len(slow) == 2
+    if tool == "slow_progress":
+        progress(token, 1)
     if second:
         cancelled.wait(60)
         if tool == "slow_dies":
             os._exit(3)
     if second and tool in {"slow_says_cancelled", "slow_gives_up"}:
         say(id=identifier, error={"code": -32800, "message": "Request cancelled"})
+    if second and tool == "slow_progress":
+        progress(token, 2)
     time.sleep(SLOW)
     if len(slow) > 1 and tool == "slow_fails_again":
         say(id=identifier, error={"code": -32603, "message": "something broke"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import sys
@@ -13,7 +14,9 @@ import pytest
 from agentstop.probe.__main__ import FOUND, UNABLE, WRONG, main
 from agentstop.probe.findings import Report, Verdict
 from agentstop.probe.mcp import OTHER_SESSION, _noticed
-from agentstop.providers.base import Answer
+from agentstop.providers.base import Answer, Context, Submission
+from agentstop.providers.mcp_calls import Call
+from agentstop.providers.mcp_tool import McpTool
 from agentstop.states import Claim
 from tests.providers.calls import closed_port
 
@@ -104,6 +107,28 @@ def test_a_server_that_ends_with_the_cancel_is_told_of_with_all_that_was_seen_be
     later = list(found.values())[list(found).index("Is a cancel noticed?") : list(found).index(OTHER_SESSION) + 1]
     assert later == ["not determined"] * 4
     assert status == WRONG and 'cancel=\\"never\\"' in told
+
+
+def test_progress_that_comes_at_once_after_the_cancel_is_heard(tmp_path: Path, shorter: None) -> None:
+    _, found, told = found_of_raw("slow_progress", tmp_path, "--revision", "2025-11-25")
+    assert found["Does progress come after the cancel?"] == "yes" and "1 kept signs of life" in told
+    assert found["Is a cancel noticed?"] == "not determined"  # it may have been on its way
+
+
+def test_of_many_signs_of_life_the_first_after_a_cancel_is_kept() -> None:
+    kept: list[Answer] = []
+
+    async def hear() -> None:
+        context = Context(before_write=lambda: None, deadline=1.0, heard=kept.append)
+        call = Call.of(McpTool(), Submission(0, "x", {}, "key"), context)
+        call.progressed(Answer(Claim.RUNNING, body="first"))
+        call.progressed(Answer(Claim.RUNNING, body="too soon"))
+        call.told_to_give_up = True
+        call.progressed(Answer(Claim.RUNNING, body="first after"))
+        call.progressed(Answer(Claim.RUNNING, body="too soon again"))
+
+    asyncio.run(hear())
+    assert [answer.body for answer in kept] == ["first", "first after"]
 
 
 @pytest.mark.parametrize(
