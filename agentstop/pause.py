@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypedDict, Unpack, overload
 
 from django.db import models
-from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
+from django.db.models import F, Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from agentstop import bodies, database, descendants, family, per_task, permissions, signals, storing, telling, wake
@@ -101,11 +101,15 @@ def open_causes(task_id: int) -> QuerySet[Decision]:
 
 def _open_causes(task_ids: Sequence[int] | QuerySet[Task, Any]) -> QuerySet[Decision]:
     decisions = Decision.objects.using(database.alias()).filter(operation__isnull=True)
-    begun = decisions.filter(task=OuterRef("task"), verb=Decided.START, effect=Effect.APPLIED).order_by("-pk")
-    lifted = decisions.filter(cause=OuterRef("pk"), verb=Decided.RESUME)
-    since = Coalesce(Subquery(begun.values("pk")[:1]), 0)
-    pauses = decisions.filter(task__in=task_ids, verb=Decided.PAUSE, effect=Effect.APPLIED, pk__gt=since)
-    return pauses.exclude(Exists(lifted))
+    begun = _last(decisions.filter(task=OuterRef("task"), verb=Decided.START, effect=Effect.APPLIED), "task")
+    lifted = _last(decisions.filter(cause=OuterRef("pk"), verb=Decided.RESUME), "cause")
+    pauses = decisions.filter(task__in=task_ids, verb=Decided.PAUSE, effect=Effect.APPLIED, pk__gt=Coalesce(begun, 0))
+    return pauses.alias(lifted=lifted).filter(lifted__isnull=True)
+
+
+def _last(decisions: QuerySet[Decision], of: str) -> Subquery:
+    """The newest of the decisions about each; as a sum, or PostgreSQL looks through the whole table for each."""
+    return Subquery(decisions.order_by().values(of).annotate(last=Max(F("pk") + 0)).values("last"))
 
 
 def _checked(task: Task | int, by: Any, verb: Decided, reason: str) -> int:

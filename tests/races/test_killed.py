@@ -174,10 +174,12 @@ def test_on_sqlite_a_sender_frozen_in_the_open_gate_holds_up_whoever_writes_unti
     report = scene.stop(meanwhile=look_and_wake)
     assert report.stopped and report.open in ((), (scene.seen.operation.pk,))  # the press may have been the faster one
     scene.beside.check()
-    assert frozen.got("main").outcome == "ignored"
+    # The press waits at the file like any writer: what is awake again may be through with all of it before.
+    outcome = frozen.got("main").outcome
+    assert outcome in {"ignored", "accepted"}
     frozen.rest()
     scene.follow_up()
-    assert scene.run.context() == []
+    assert len(scene.run.context()) == (outcome == "accepted")
     scene.check_the_end()
 
 
