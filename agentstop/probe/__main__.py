@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-FOUND, WRONG, UNABLE = 0, 1, 2
+FOUND, WRONG, UNABLE, VAIN = 0, 1, 2, 3
 DESCRIPTION = """Find out what cancelling a tool of an MCP server really does, by calling it and cancelling it.
-Exit status: 0 all questions were put, 1 something harms others, 2 the probe could not begin."""
+Exit status: 0 something was learned of a cancel, 1 something harms others, 2 the probe could not begin, 3 nothing was
+learned: the undisturbed call failed or was too quick, or no question could be answered."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     for path, text in ((given.json, report.as_json()), (given.junit, report.as_junit())):
         if path:
             Path(path).write_text(text)
-    return WRONG if report.wrong else FOUND
+    return WRONG if report.wrong else FOUND if report.learned else VAIN
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp_types import CancelledNotification, CancelledNotificationParams
 
-from agentstop.probe.findings import Report, Verdict
+from agentstop.probe.findings import AS_TASK, CONTROL, SAID, SPOKEN, Report, Verdict
 from agentstop.probe.tasks import TASKS, as_task
 from agentstop.probe.trial import Subject, begin, is_proof
 from agentstop.providers.base import Answer
@@ -62,7 +62,7 @@ async def probe(subject: Subject, name: str) -> Report:
             report.record = _record(subject, revision, noticed)
     finally:
         await link.close()
-    await _ask(report, None, "Can it be called as a task?", as_task(report, subject))
+    await _ask(report, None, AS_TASK, as_task(report, subject))
     report.record = report.record or "# nothing is claimed"
     return report
 
@@ -85,9 +85,9 @@ async def _ask(
 def _say_who(report: Report, subject: Subject, link: Link) -> None:
     how = "streamable HTTP" if link.is_http else "stdio"
     means = "notifications/cancelled" if link.notified else "closing the response stream"
-    report.add("What is spoken?", TOLD, f"revision {link.revision} over {how}; a call is given up by {means}")
+    report.add(SPOKEN, TOLD, f"revision {link.revision} over {how}; a call is given up by {means}")
     hints = link.hints.get(subject.tool)
-    report.add("What does the server say of the tool?", TOLD, f"{hints}" if hints else "it does not list it")
+    report.add(SAID, TOLD, f"{hints}" if hints else "it does not list it")
 
 
 async def _control(report: Report, subject: Subject, link: Link) -> Control | None:
@@ -97,17 +97,17 @@ async def _control(report: Report, subject: Subject, link: Link) -> Control | No
     answer = await watched.answered(subject.longest)
     took = time.monotonic() - watched.began
     if answer is not None and answer.claim is Claim.ACCEPTED:
-        report.add("Does an undisturbed call succeed?", UNDETERMINED, "The server made a task of it: see there.")
+        report.add(CONTROL, UNDETERMINED, "The server made a task of it: see there.")
         return None
     if not is_proof(answer):
         said = f"{answer.claim}: {answer.body[:200]}" if answer is not None else f"no answer in {subject.longest:g} s"
-        report.add("Does an undisturbed call succeed?", UNDETERMINED, said)
+        report.add(CONTROL, UNDETERMINED, said)
         return None
     saw = before is not None and subject.seen() != before
     seen = "" if before is None else f"; the referee {'saw' if saw else 'did not see'} its effect"
     signs = len(watched.heard)
     seen += "; too soon to cancel it on the way: pass slower arguments" if took < SOON else ""
-    report.add("Does an undisturbed call succeed?", YES, f"after {took:.2f} s, with {signs} signs of life{seen}")
+    report.add(CONTROL, YES, f"after {took:.2f} s, with {signs} signs of life{seen}")
     return None if took < SOON else Control(took, saw)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp import MCPError
 
-from agentstop.probe.findings import Report, Verdict
+from agentstop.probe.findings import AS_TASK, LOOKED_UP, Report, Verdict
 from agentstop.probe.trial import Subject, begin
 from agentstop.providers.mcp_answers import is_over
 from agentstop.providers.mcp_link import Link
@@ -27,9 +27,9 @@ async def as_task(report: Report, subject: Subject) -> None:
     try:
         ref, said = await _ticket(subject, link)
         if not ref:
-            report.add("Can it be called as a task?", Verdict.UNDETERMINED, "The server made no task of it.")
+            report.add(AS_TASK, Verdict.UNDETERMINED, "The server made no task of it.")
             return
-        report.add("Can it be called as a task?", Verdict.YES, said[:200])
+        report.add(AS_TASK, Verdict.YES, said[:200])
         took, saw = await _undisturbed(report, subject, link, ref)
         # A referee that is blind to the effect of an undisturbed task proves nothing by seeing none.
         await _cancelled(report, subject if saw else replace(subject, effects=""), link, took)
@@ -55,7 +55,7 @@ async def _undisturbed(report: Report, subject: Subject, link: Link, ref: str) -
     saw = before is not None and subject.seen() != before
     seen = "" if before is None else f"; the referee {'saw' if saw else 'did not see'} its effect"
     status = f"undisturbed, it was {found.get('status')} after {took:.1f} s{seen}"
-    report.add("Can the task be looked up?", Verdict.YES, status)
+    report.add(LOOKED_UP, Verdict.YES, status)
     return took, saw
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agentstop.probe.__main__ import FOUND, UNABLE, WRONG, main
+from agentstop.probe.__main__ import FOUND, UNABLE, VAIN, WRONG, main
 from agentstop.probe.findings import Report, Verdict
 from agentstop.probe.mcp import OTHER_SESSION, _noticed
 from agentstop.providers.base import Answer, Context, Submission
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def probed(
-    tool: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str, seconds: float = 0.6
+    tool: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str, seconds: float = 0.6, status: int = FOUND
 ) -> dict[str, str]:
     """The verdicts by question."""
     monkeypatch.chdir(ROOT)
@@ -32,8 +32,7 @@ def probed(
     server = shlex.join([sys.executable, "-m", "tests.mcp.server", "stdio", str(folder)])
     arguments = json.dumps({"seconds": seconds})
     files = ["--json", str(folder / "report.json"), "--junit", str(folder / "report.xml")]
-    status = main(["mcp", server, "--tool", tool, "--arguments", arguments, *files, *more])
-    assert status == FOUND
+    assert main(["mcp", server, "--tool", tool, "--arguments", arguments, *files, *more]) == status
     told = json.loads((folder / "report.json").read_text())
     assert ElementTree.parse(folder / "report.xml").getroot().get("tests") == str(len(told["findings"]))  # noqa: S314  our own
     return {finding["question"]: finding["verdict"] for finding in told["findings"]} | {"record": told["record"]}
@@ -160,9 +159,18 @@ def test_without_a_referee_that_sees_silence_is_not_determined(
 
 
 def test_a_call_that_ends_too_soon_is_not_counted_as_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = probed("slow_async", tmp_path, monkeypatch, seconds=0.0)
+    found = probed("slow_async", tmp_path, monkeypatch, seconds=0.0, status=VAIN)
     assert found["Is a cancel noticed?"] == "not determined"
     assert found["record"] == "# nothing is claimed"
+
+
+def test_a_tool_that_is_not_there_teaches_nothing_and_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = probed("no_such_tool", tmp_path, monkeypatch, status=VAIN)
+    assert found["record"] == "# nothing is claimed"
+    suite = ElementTree.parse(tmp_path / "report.xml").getroot()  # noqa: S314  our own
+    assert suite.get("errors") == "1" and suite.find("testcase/error") is not None
 
 
 def test_it_picks_no_tool_and_says_what_it_cannot_begin(capsys: pytest.CaptureFixture[str]) -> None:
