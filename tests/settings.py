@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dj_database_url
+import django
 
 SECRET_KEY = "tests only"
 DEBUG = False
@@ -73,3 +74,5 @@ TEMPLATES = [
 ROOT_URLCONF = "tests.urls"
 STATIC_URL = "static/"
 SANDBOX_ADDRESS = NOTES_ADDRESS = ""
+if django.VERSION >= (6, 1):  # before, the test environment chooses it by itself
+    MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
