@@ -5,6 +5,7 @@ Once for a task and a burst of settlements: when nothing more has been settled f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +14,8 @@ from django.db.models import Max, Min, Q
 
 from agentstop import database, permissions, telling
 from agentstop.models import Look, Operation, Task, Unseen
+
+logger = logging.getLogger(__name__)
 
 QUIET = timedelta(seconds=20)  # without a settlement, after which a burst is over
 LONGEST = timedelta(minutes=5)  # that a burst is waited for
@@ -30,7 +33,7 @@ def looked(task_id: int, user: Any) -> None:
 
 
 def tell() -> int:
-    """Tell of the bursts that are over: of how many tasks."""
+    """Tell of the bursts that are over: of how many tasks. Where the host's rule raises, of the others all the same."""
     if not telling.asks_for_unseen():
         return 0
     now = database.now()
@@ -38,7 +41,16 @@ def tell() -> int:
         Unseen.objects.using(database.alias()).values("task").annotate(first=Min("settled_at"), last=Max("settled_at"))
     )
     over = bursts.filter(Q(last__lte=now - QUIET) | Q(first__lte=now - LONGEST)).order_by("first", "task")
-    return sum(_tell(burst["task"]) for burst in over[:MOST])
+    return sum(_told(burst["task"]) for burst in over[:MOST])
+
+
+def _told(task_id: int) -> bool:
+    try:
+        return _tell(task_id)
+    except Exception:
+        extra = {"action": "unseen_failed", "task": task_id}
+        logger.exception("who has missed a settlement was not told of it; trying again", extra=extra)
+        return False
 
 
 @database.retried

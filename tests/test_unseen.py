@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from pytest_django.fixtures import Settings
 
 from agentstop import database, unseen
+from agentstop.management.commands.agentstop_worker import FollowUps
 from agentstop.models import Look, Operation, Task, Unseen
+from agentstop.permissions import owner_or_permission
 from agentstop.runs import Run, begin
 from agentstop.settle import Heard, record
 from agentstop.signals import unknowns_settled
@@ -74,6 +77,56 @@ def test_two_workers_tell_of_it_once(told: Told, ann: User, in_thread: InThread)
     later()
     assert sum(future.result(60) for future in [in_thread(unseen.tell) for _ in range(4)]) == 1
     assert len(told) == 1
+
+
+def breaks_for_secrets(user: Any, permission: str, task: Task) -> bool:
+    if task.title == "Secret":
+        raise LookupError("the host's rule is broken")
+    return owner_or_permission(user, permission, task)
+
+
+def test_where_the_hosts_rule_raises_the_others_are_told_all_the_same(
+    told: Told,
+    ann: User,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs = [begin(title, owner=ann) for title in ("Secret", "Report")]
+    for run in runs:
+        [operation] = lost(run, f"of {run.task_id}")
+        stop(run.task_id, by=ann)
+        settle(operation)
+    later()
+    settings.AGENTSTOP_MAY = f"{__name__}.breaks_for_secrets"
+    monkeypatch.setattr("agentstop.management.commands.agentstop_worker.IDLE", 0.0)
+    FollowUps().turn()
+    assert [each["task"] for each in told] == [runs[1].task_id]
+    assert list(Unseen.objects.values_list("task", flat=True)) == [runs[0].task_id]  # told once the rule is mended
+    actions = [getattr(each, "action", "") for each in caplog.records]
+    assert (actions.count("unseen_failed"), actions.count("follow_up_failed")) == (1, 0)
+
+
+def test_the_worker_follows_up_before_it_tells(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of telling that no task is to blame for costs no look-up and no cancel request."""
+    done: list[str] = []
+
+    def start(most: int) -> list[Any]:
+        done.append("started")
+        return []
+
+    def tell() -> int:
+        done.append("told")
+        raise LookupError("no such table")
+
+    monkeypatch.setattr("agentstop.reconcile.start", start)
+    monkeypatch.setattr(unseen, "tell", tell)
+    monkeypatch.setattr("agentstop.management.commands.agentstop_worker.IDLE", 0.0)
+    FollowUps().turn()
+    assert done == ["started", "told"]
+    assert "the follow-up work failed; trying again" in caplog.text
 
 
 def test_who_had_the_page_open_is_told_nothing(told: Told, ann: User, olga: User) -> None:

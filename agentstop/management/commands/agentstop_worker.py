@@ -11,6 +11,7 @@ import signal
 import threading
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from types import FrameType
 from typing import Any
 
@@ -34,8 +35,8 @@ class Command(BaseCommand):
     def handle(self, *, once: bool, **options: Any) -> None:
         if once:
             freeze.complete()
-            unseen.tell()
             self.stdout.write(f"Followed up {reconcile.work()} operations.")
+            unseen.tell()
             return
         self._run()
 
@@ -87,13 +88,17 @@ class FollowUps:
 
     def _begin(self) -> float:
         freeze.complete()
+        due = self._start()
         unseen.tell()
+        return IDLE if due is None else min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))
+
+    def _start(self) -> datetime | None:
+        """Follow up as much as there is room for; when more is due, None where nothing is or there is no room."""
         self._open = {future for future in self._open if not future.done()}
         if len(self._open) >= AT_ONCE:
-            return IDLE
+            return None
         begun = reconcile.start(AT_ONCE - len(self._open))
         self._open.update(begun)
         for future in begun:
             future.add_done_callback(lambda _: self.woken.set())
-        due = reconcile.next_due()
-        return IDLE if due is None else min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))
+        return reconcile.next_due()
