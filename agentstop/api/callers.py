@@ -99,12 +99,12 @@ def visible(request: HttpRequest, task: int) -> Task:
 
 
 def agent_of(request: HttpRequest, task: int, *, verb: Decided | None = None) -> Task:
-    """The task, for an application that may run it. With `verb` a try without the right is kept as denied."""
+    """The task, for an application that may run it. With `verb` a try without the right is kept, a stranger's too."""
     who = caller(request)
-    found = visible(request, task)
     if verb is not None:
-        permissions.require(who.user, "start_run", found, verb, reason=who.policy)
-    elif not permissions.may(who.user, "start_run", found):
+        return permissions.get_allowed(who.user, "start_run", task, verb, reason=who.policy)
+    found = visible(request, task)
+    if not permissions.may(who.user, "start_run", found):
         raise Denied(f"You may see task {task}, and not run it. Ask its owner or an operator.")
     return found
 

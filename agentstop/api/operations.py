@@ -110,14 +110,20 @@ def read(request: HttpRequest, operation: Id) -> shapes.OperationOut:
 def look_up(request: HttpRequest, operation: Id) -> shapes.LookedOut:
     """Ask the provider now what became of it, where it can be asked; that has no effect of its own."""
     who = caller(request)
-    _told(operation, who.user)
-    asked = reconcile.look_up_now(operation, by=who.user)
+    try:
+        asked = reconcile.look_up_now(operation, by=who.user)
+    except TaskNotFound:
+        raise _not_for_you(operation) from None
     return shapes.LookedOut(asked=asked, operation=_told(operation, who.user))
+
+
+def _not_for_you(operation: int) -> TaskNotFound:
+    return TaskNotFound(f"There is no operation {operation} for you.")
 
 
 def _told(operation: int, user: Any) -> shapes.OperationOut:
     row = Operation.objects.using(database.alias()).select_related("task").filter(pk=operation).first()
     if row is None or not permissions.may(user, "view_task", row.task):
-        raise TaskNotFound(f"There is no operation {operation} for you.")
+        raise _not_for_you(operation)
     told, _ = report.load(row.task_id, user, selection.only([operation]))
     return telling.operation(next(each for each in told.operations if each.id == operation))

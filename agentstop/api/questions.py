@@ -70,9 +70,10 @@ def read(request: HttpRequest, question: Id) -> shapes.QuestionOut:
 def answer(request: HttpRequest, question: Id, given: shapes.AnswerIn = shapes.NO_ANSWER) -> shapes.QuestionOut:
     """A person answers: a text, one of the choices, or nothing, which approves."""
     person = caller(request).person
-    _visible(request, question)
     try:
         answers.answer(question, given.value, by=person)
+    except TaskNotFound:
+        raise _not_for_you(question) from None
     except ValueError as error:
         raise Problem("invalid", str(error)) from error
     return _told(question)
@@ -82,15 +83,21 @@ def answer(request: HttpRequest, question: Id, given: shapes.AnswerIn = shapes.N
 def decline(request: HttpRequest, question: Id, why: shapes.ReasonIn = shapes.NO_REASON) -> shapes.QuestionOut:
     """A person says no: nothing is sent for it."""
     person = caller(request).person
-    _visible(request, question)
-    answers.decline(question, by=person, reason=why.reason)
+    try:
+        answers.decline(question, by=person, reason=why.reason)
+    except TaskNotFound:
+        raise _not_for_you(question) from None
     return _told(question)
+
+
+def _not_for_you(question: int) -> TaskNotFound:
+    return TaskNotFound(f"There is no question {question} for you.")
 
 
 def _visible(request: HttpRequest, question: int) -> None:
     row = Question.objects.using(database.alias()).select_related("task").filter(pk=question).first()
     if row is None or not permissions.may(caller(request).user, "view_task", row.task):
-        raise TaskNotFound(f"There is no question {question} for you.")
+        raise _not_for_you(question)
 
 
 def _told(question: int) -> shapes.QuestionOut:

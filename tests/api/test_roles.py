@@ -16,6 +16,7 @@ from tests.api.table import CALLERS, VERBS, Scene, Verb, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+AGENT = "api: node agent"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 
 
@@ -81,10 +82,16 @@ def _state(scene: Scene) -> tuple[object, ...]:
 
 def test_what_was_tried_without_the_right_is_written_down(people: dict[str, User], tools: None, token: Token) -> None:
     """R36: also over HTTP, with the application's name."""
-    run = begun(Caller(token(people["owner"])))
-    Caller(user=people["viewer"]).post(f"/tasks/{run.task}/stop", reason="now")
-    Caller(token(people["viewer"])).post(f"{run.path}/operations", action="a", connector="tools", key="k")
-    denied = Decision.objects.filter(task=run.task, effect="denied").order_by("pk")
-    assert [(each.verb, each.by, each.reason) for each in denied] == [
-        ("stop", people["viewer"], "now"), ("start", people["viewer"], "api: node agent"),
-    ]  # fmt: skip
+    scene = _scene(Caller(token(people["owner"])))
+    for who in ("viewer", "stranger"):  # who may not see it learns nothing, and is written down all the same
+        person, agent = Caller(user=people[who]), Caller(token(people[who]))
+        person.post(f"/tasks/{scene.task}/stop", reason="now")
+        agent.post(f"/tasks/{scene.task}/runs/{scene.run}/operations", action="a", connector="tools", key="k")
+        agent.post(f"/tasks/{scene.task}/runs/{scene.run}/fail")
+        person.post(f"/questions/{scene.question}/answer")
+        person.post(f"/questions/{scene.question}/decline", reason="no")
+    Caller(user=people["stranger"]).post(f"/operations/{scene.operation}/look-up")
+    denied = Decision.objects.filter(task=scene.task, effect="denied").order_by("pk")
+    tries = [("stop", "now"), ("start", AGENT), ("fail", AGENT), ("answer", ""), ("decline", "no")]
+    expected = [(verb, people[who], reason) for who in ("viewer", "stranger") for verb, reason in tries]
+    assert [(each.verb, each.by, each.reason) for each in denied] == [*expected, ("look_up", people["stranger"], "")]
