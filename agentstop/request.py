@@ -52,8 +52,8 @@ class Options(TypedDict, total=False):
     connector: Required[str]
     key: str
     call_id: str
-    identify: Iterable[str]
-    deadline: float
+    identify: Iterable[str] | None  # None: all arguments
+    deadline: float | None  # None: that of the settings
 
 
 def make(task: int, run: int, action: str, args: Mapping[str, Any] | None, options: Options) -> Request:

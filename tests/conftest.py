@@ -154,6 +154,11 @@ def olga(transactional_db: None) -> User:
 @pytest.fixture
 def database_url(transactional_db: None) -> str:
     """`DATABASE_URL` of the test database, for a child process that runs on `tests.settings`."""
+    return url_of_database()
+
+
+def url_of_database() -> str:
+    """Of the database at hand."""
     settings = connection.settings_dict
     if connection.vendor == "sqlite":
         return f"sqlite:///{settings['NAME']}"

@@ -25,12 +25,11 @@ from agentstop.settle import Heard, record
 from agentstop.states import Claim, Source
 from agentstop.stop import stop
 from agentstop.telemetry import UNITS, Attribute, Instruments, Metric, Span
-from tests.conftest import InThread
+from tests.conftest import HANG_GUARD, InThread
+from tests.counted import eventually
 from tests.demo_process import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tools")]
-
-HANG_GUARD = 60.0
 
 
 class Told:
@@ -177,11 +176,7 @@ def failures(told: Told) -> list[str]:
 
 def the_attempt(told: Told) -> ReadableSpan:
     """The span of the one attempt, which outlives its call."""
-    waited = threading.Event()
-    for _ in range(int(HANG_GUARD * 20)):
-        if told.named(Span.ATTEMPT):
-            break
-        waited.wait(0.05)
+    eventually(lambda: len(told.named(Span.ATTEMPT)), 1)
     [attempt] = told.named(Span.ATTEMPT)
     return attempt
 

@@ -20,7 +20,6 @@ except ImportError:
     raise ImproperlyConfigured("McpProvider needs the official MCP SDK: pip install 'agentstop[mcp]'.") from None
 
 from agentstop.providers.base import Answer, Cancel, CancelReply, Capability, Context, Provider, Submission
-from agentstop.providers.header_secrets import without
 from agentstop.providers.mcp_answers import error_answer, is_over, result_answer, task_answer
 from agentstop.providers.mcp_calls import Call
 from agentstop.providers.mcp_link import Link, _first
@@ -157,7 +156,7 @@ class McpProvider(Provider):
         try:
             told = await link.about_task("tasks/cancel", ref)
         except MCPError as error:
-            said = without(error.error.model_dump(mode="json"), link.secrets)
+            said = error.error.model_dump(mode="json")
             turned_down = error_answer(said).claim is Claim.REFUSED
             return CancelReply(Claim.REFUSED if turned_down else Claim.LOST, body=error_answer(said).body)
         if "status" not in told:

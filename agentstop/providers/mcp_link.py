@@ -33,7 +33,7 @@ from pydantic import TypeAdapter
 from agentstop import __version__
 from agentstop.providers import mcp_lines
 from agentstop.providers.base import Answer
-from agentstop.providers.header_secrets import secrets_of, without
+from agentstop.providers.header_secrets import secrets_of
 from agentstop.providers.mcp_calls import Call, Calls
 from agentstop.providers.mcp_here import in_this_process
 from agentstop.providers.mcp_http import ContainedTransport, owned
@@ -62,8 +62,8 @@ class Link:
     def __init__(self, server: Where, options: Mapping[str, Any]) -> None:
         self.server, self.options = server, options
         self.calls = Calls()
-        self.secrets = secrets_of(options["headers"])
-        self.tap = Tap(self._transport(), self.calls, gated=not self.is_http, secrets=self.secrets)
+        secrets = secrets_of(options["headers"])
+        self.tap = Tap(self._transport(), self.calls, gated=not self.is_http, secrets=secrets)
         self.client: Client | None = None
         self.hints: dict[str, Hints] = {}
         self.why_ended = ""
@@ -226,7 +226,7 @@ class Link:
         told: dict[str, Any] = await self._session.send_request(
             _AboutTask(method=method, params={"taskId": ref}), _anything
         )
-        return dict(without(told, self.secrets))
+        return told
 
     @property
     def _session(self) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from agentstop.providers.header_secrets import without
 from agentstop.providers.mcp_answers import error_answer, progress_answer, result_answer
@@ -55,6 +55,17 @@ class Tap:
         finally:
             self.ended.set()
 
+    def masked(self, message: Any) -> Any:
+        """The same message without the logins that this side has sent; so no error of the SDK can tell them either."""
+        if not self.secrets:
+            return message
+        if isinstance(message, JSONRPCResponse):
+            return message.model_copy(update={"result": without(message.result, self.secrets)})
+        if isinstance(message, JSONRPCError):
+            said = without(message.error.model_dump(mode="json"), self.secrets)
+            return message.model_copy(update={"error": ErrorData.model_validate(said)})
+        return message.model_copy(update={"params": without(message.params, self.secrets)})
+
     def hear(self, message: Any) -> None:
         """Sort what has come; it goes on to the SDK in any case."""
         self.heard += 1
@@ -63,7 +74,7 @@ class Tap:
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/progress":
             call = self.calls.open((message.params or {}).get("progressToken"))
             if call is not None:
-                call.progressed(progress_answer(without(message.params or {}, self.secrets)))
+                call.progressed(progress_answer(message.params or {}))
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/tools/list_changed":
             self.tools_changed = True
 
@@ -72,13 +83,12 @@ class Tap:
         if call is None:
             return
         if isinstance(message, JSONRPCResponse):
-            answer = result_answer(call.tool, without(message.result, self.secrets))
+            answer = result_answer(call.tool, message.result)
             if answer.claim is Claim.ACCEPTED and answer.ref:
                 self.calls.tasks[answer.ref] = 0
             call.settle(answer)
         else:
-            said = without(message.error.model_dump(mode="json"), self.secrets)
-            call.settle(error_answer(said, tool=call.tool))
+            call.settle(error_answer(message.error.model_dump(mode="json"), tool=call.tool))
 
 
 class _Outgoing:
@@ -138,6 +148,7 @@ class _Incoming:
             self.tap.ended.set()
             raise
         if isinstance(item, SessionMessage):
+            item.message = self.tap.masked(item.message)
             try:
                 self.tap.hear(item.message)
             except Exception:

@@ -39,11 +39,12 @@ class Wish:
         if run is None:
             raise NoRun(f"{self.action} was called outside of a run. Call it within `with run:`. Nothing was sent.")
         named = arguments(self.signature, args, kwargs)
-        options: requests.Options = {"connector": self.connector, "key": key_of(self.key, named, self.action)}
-        if self.identify is not None:
-            options["identify"] = self.identify
-        if self.deadline is not None:
-            options["deadline"] = self.deadline
+        options: requests.Options = {
+            "connector": self.connector,
+            "key": key_of(self.key, named, self.action),
+            "identify": self.identify,
+            "deadline": self.deadline,
+        }
         return requests.make(run.task_id, run.number, self.action, named, options)
 
     def manner(self, send: Tool) -> Manner:

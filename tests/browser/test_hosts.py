@@ -146,6 +146,7 @@ def test_a_press_can_be_held_back_by_the_host(host: str, visit: Visiting) -> Non
     assert ann.posts == []
     stop_in(ann.page, "main").click()
     expect(ann.page.locator("main")).to_contain_text("Stopped by ann@example.org")
+    assert ann.posts == [f"/agentstop/tasks/{ann.tasks[0]}/stop/"]
 
 
 def test_scripts_run_by_their_nonce_where_the_host_asks_for_one(host: str, visit: Visiting) -> None:

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import sysconfig
-import time
 import venv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,8 +22,9 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
 import pytest
 
+from tests.counted import eventually
 from tests.docs.pages import ROOT, blocks
-from tests.hosts.process import HANG_GUARD, until_it_answers
+from tests.hosts.process import HANG_GUARD, answering
 from website.demo.system import free_port
 
 PAGE = ROOT / "docs" / "embedding.md"
@@ -69,18 +69,10 @@ class Project:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        port = str(free_port())
-        words = [str(self.python), "manage.py", "runserver", "--noreload", port]
-        with (
-            (self.folder / "server.log").open("wb") as log,
-            subprocess.Popen(words, cwd=self.folder, env=self.environment, stdout=log, stderr=log) as server,
-        ):
-            try:
-                until_it_answers(f"http://127.0.0.1:{port}/agentstop/healthz", server)
-                yield f"http://127.0.0.1:{port}"
-            finally:
-                server.terminate()
-                server.wait(HANG_GUARD)
+        port = free_port()
+        words = [str(self.python), "manage.py", "runserver", "--noreload", str(port)]
+        with answering(port, words, self.folder, self.environment, self.folder / "server.log") as address:
+            yield address
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +115,14 @@ class Person:
 
     def until(self, words: str) -> str:
         """The first page from `/` that says so."""
-        end = time.monotonic() + HANG_GUARD
-        while time.monotonic() < end:
-            page = html.unescape(self.get("/"))
-            if words in page:
-                return page
-            time.sleep(0.1)
-        raise AssertionError(f"never said: {words}\n{page}")
+        pages = [""]
+
+        def says() -> str:
+            pages.append(html.unescape(self.get("/")))
+            return words if words in pages[-1] else pages[-1]
+
+        eventually(says, words)
+        return pages[-1]
 
 
 def test_from_startproject_to_a_stop_by_the_words_of_the_page(project: Project) -> None:
@@ -148,7 +141,9 @@ def test_from_startproject_to_a_stop_by_the_words_of_the_page(project: Project) 
         assert "Running since" in page
         assert 'data-agentstop-poll="/agentstop/tasks/1/panel/"' in page
         assert "data-agentstop-socket" not in page
-        for asset in re.findall(r'(?:src|href)="(/static/agentstop/[^"]+)"', page):
+        assets = re.findall(r'(?:src|href)="(/static/agentstop/[^"]+)"', page)
+        assert len(assets) == 5  # three sheets, two scripts
+        for asset in assets:
             assert ann.get(asset)
         ann.post("/agentstop/tasks/1/stop/", page, run="1", next="/")
         stopped = ann.until("The agent has halted.")

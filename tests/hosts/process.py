@@ -7,10 +7,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
 
 from website.demo.system import free_port
 
@@ -38,7 +37,7 @@ def environment(folder: Path, settings: str = "settings") -> Mapping[str, str]:
 def run(folder: Path, settings: str, *arguments: str) -> str:
     """A Python program to its end; what it said. AssertionError where it fails."""
     done = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:agentstop", *arguments],
+        [sys.executable, *arguments],
         cwd=ROOT,
         env=environment(folder, settings),
         capture_output=True,
@@ -54,16 +53,26 @@ def run(folder: Path, settings: str, *arguments: str) -> str:
 def served(folder: Path, settings: str = "settings", *, asgi: bool = True) -> Iterator[str]:
     """The address of the host, migrated, in a server process of its own."""
     run(folder, settings, "-m", "django", "migrate", "--verbosity", "0")
-    port = str(free_port())
-    daphne = ["-m", "daphne", "--bind", "127.0.0.1", "--port", port, "tests.hosts.asgi:application"]
-    words = [sys.executable, *(daphne if asgi else ["-c", WSGI, port])]
+    port = free_port()
+    daphne = ["-m", "daphne", "--bind", "127.0.0.1", "--port", str(port), "tests.hosts.asgi:application"]
+    words = [sys.executable, *(daphne if asgi else ["-c", WSGI, str(port)])]
+    with answering(port, words, ROOT, environment(folder, settings), folder / "server.log") as address:
+        yield address
+
+
+@contextmanager
+def answering(
+    port: int, words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path
+) -> Iterator[str]:
+    """The address of a server on this port, started by these words, from its first answer on."""
+    address = f"http://127.0.0.1:{port}"
     with (
-        (folder / "server.log").open("wb") as log,
-        subprocess.Popen(words, cwd=ROOT, env=environment(folder, settings), stdout=log, stderr=log) as process,
+        log.open("wb") as told,
+        subprocess.Popen(words, cwd=folder, env=environment, stdout=told, stderr=told) as process,
     ):
         try:
-            until_it_answers(f"http://127.0.0.1:{port}/agentstop/healthz", process)
-            yield f"http://127.0.0.1:{port}"
+            until_it_answers(f"{address}/agentstop/healthz", process)
+            yield address
         finally:
             process.terminate()
             try:
@@ -78,7 +87,7 @@ def until_it_answers(address: str, process: subprocess.Popen[bytes]) -> None:
     while process.poll() is None and time.monotonic() < end:
         try:
             urllib.request.urlopen(address, timeout=HANG_GUARD).close()  # noqa: S310  our own address
-        except URLError:
+        except OSError:  # refused, reset or gone in the middle
             time.sleep(0.05)
         else:
             return

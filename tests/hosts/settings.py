@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
+
+warnings.filterwarnings("error", category=DeprecationWarning, module=r"agentstop(\.|$)")
 
 HERE = Path(__file__).resolve().parent
 FOLDER = Path(os.environ["HOST_FOLDER"])

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
 from agentstop.exceptions import PassExpired
+from agentstop.providers import mcp_tap
 from agentstop.providers.base import Answer, Context, Submission
 from agentstop.providers.mcp import McpProvider, McpTool
 from agentstop.runs import begin
@@ -25,6 +26,7 @@ from tests.providers.calls import closed_port
 from tests.providers.raw import Connection, RawServer, raw_server, saying_once
 
 TASKS = 50
+KEY = "sk-s3cret-key"
 SOME = [("stdio", "2025-11-25"), ("http", "2026-07-28")]
 over_some = pytest.mark.parametrize("referee", SOME, ids=["stdio-2025", "http-2026"], indirect=True)
 
@@ -148,8 +150,31 @@ async def said(answer: bytes, **options: Any) -> tuple[Answer, RawServer]:
         return heard, server
 
 
+async def turns_down(connection: Connection) -> None:
+    """Says the key again, of whatever it is asked."""
+    while asked := await connection.request():
+        body = json.loads(asked.partition(b"\r\n\r\n")[2] or b"{}")
+        error = {"code": -32001, "message": f"Incorrect API key provided: {KEY}", "data": {"key": KEY}}
+        await connection.say(reply({"jsonrpc": "2.0", "id": body.get("id"), "error": error}, status="401 Unauthorized"))
+
+
 @pytest.mark.asyncio
 class TestHttp:
+    @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+    @pytest.mark.parametrize("masked", [True, False])
+    async def test_a_login_that_the_server_says_again_is_neither_kept_nor_logged(
+        self, revision: str, masked: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if not masked:
+            monkeypatch.setattr(mcp_tap.Tap, "masked", lambda tap, message: message)
+        async with raw_server(turns_down) as server:
+            headers = {"Authorization": f"Bearer {KEY}"}
+            provider = McpProvider(url=f"{server.address}/mcp", revision=revision, headers=headers)
+            heard = await provider.submit(submission("note"), context())
+            await provider.aclose()
+        assert "Incorrect API key provided" in heard.body
+        assert (KEY in f"{heard.body} {caplog.text}") is not masked
+
     async def test_no_connection_is_proven_unsent(self) -> None:
         """R12."""
         for address in (closed_port(), "http://no-such-host.invalid"):

@@ -17,7 +17,7 @@ from agentstop import lifecycle, reconcile, wake
 from agentstop.answers import answer, decline
 from agentstop.exceptions import Stopped, Superseded
 from agentstop.models import Operation, Question, Task
-from agentstop.runs import Run
+from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
 from tests.conftest import HANG_GUARD, InThread
@@ -90,6 +90,17 @@ def test_a_job_whose_worker_died_is_not_begun_again_after_a_stop(ann: User) -> N
     with pytest.raises(Stopped):
         run_for(queue.take("two"))  # type: ignore[arg-type]
     assert Task.objects.get(pk=job.task_id).last_run == 1
+
+
+def test_a_new_run_has_all_of_the_wishes_of_the_last_one(ann: User) -> None:
+    """Also to be asked before the last step: what is sent unasked cannot be called back."""
+    wishes = {**WISHES, "kind": "report", "asks": True, "troubles": ["slow"]}
+    job = queue.enqueue(ann, wishes)
+    stop(job.task_id, by=ann)
+    queue.start(begin(job.task_id, by=ann))
+    again = Job.objects.latest("pk")
+    assert (again.pk != job.pk, again.run) == (True, 1)
+    assert {name: getattr(again, name) for name in wishes} == wishes
 
 
 def test_a_second_stop_counts_for_a_run_that_was_begun_again_and_still_waits(ann: User) -> None:

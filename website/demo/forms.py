@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from website.demo.models import Job
+from website.demo.models import WISHES, Job
 from website.demo.steps import ABOUT_CANCELLING, CANCELLABLE, Kind, Step, Trouble
 
 
@@ -66,5 +66,4 @@ class StartForm(forms.Form):
 
 def again(job: Job) -> StartForm:
     """The form to start a task again, filled in with what was asked last."""
-    names = ("kind", "topic", "channel", "pace", "asks", "troubled", "troubles")
-    return StartForm(initial={name: getattr(job, name) for name in names})
+    return StartForm(initial={name: getattr(job, name) for name in WISHES})

@@ -10,6 +10,9 @@ from django.db import models
 from agentstop.models import Task
 from website.demo.steps import Effect, Kind, Step, Trouble, effects, follow_up, note_effects
 
+# What a person asks for with a job; a new run has the same wishes.
+WISHES = ("kind", "topic", "channel", "pace", "asks", "troubled", "troubles")
+
 
 class JobState(models.TextChoices):
     QUEUED = "queued"

@@ -14,7 +14,7 @@ from agentstop.models import Run as RunRow
 from agentstop.models import Task
 from agentstop.models.facts import Decided
 from agentstop.runs import Run
-from website.demo.models import Job, JobState
+from website.demo.models import WISHES, Job, JobState
 
 
 class AlreadyRunning(AgentStopError):
@@ -51,7 +51,7 @@ def start(run: Run) -> None:
     """A job for a run that a person has begun: the same wishes as the last time."""
     last = Job.objects.filter(task=run.task_id).latest("pk")
     begun_by = RunRow.objects.get(task=run.task_id, number=run.number).begun_by
-    wishes = {name: getattr(last, name) for name in ("kind", "topic", "channel", "pace", "troubled", "troubles")}
+    wishes = {name: getattr(last, name) for name in WISHES}
     with kept_or_failed(run):
         _put(last.task, begun_by, run.number, wishes)
 

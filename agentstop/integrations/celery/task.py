@@ -20,15 +20,14 @@ from agentstop.exceptions import (
     Paused,
     Refused,
     Stale,
-    ToolFailed,
     Unanswered,
 )
 from agentstop.inline import call_here
 from agentstop.integrations.celery.headers import stamped, token_of
-from agentstop.outcomes import Classify, Outcome, any_value
+from agentstop.outcomes import Classify, any_value
 from agentstop.request import Request
 from agentstop.runs import Run, current_run
-from agentstop.tools.asked import Key, arguments, key_of
+from agentstop.tools.asked import Key, arguments, key_of, value_of
 from agentstop.tools.handle import current_operation
 from agentstop.working import working
 
@@ -143,20 +142,21 @@ class GatedTask(Task):  # type: ignore[misc]
             finally:
                 current_operation.reset(token)
 
-        return _value(call_here(request, body, classify=self.classify, wait=False, says_unsent=says_unsent))
+        outcome = call_here(request, body, classify=self.classify, wait=False, says_unsent=says_unsent)
+        return value_of(outcome, None)
 
     def _asks(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Request:
         run = current_run.get()
         if run is None:
             raise NoRun(f"{self.name} was sent for no run: send it within `with working(run):`. Nothing was done.")
         named = arguments(inspect.signature(function), args, kwargs)
-        options: requests.Options = {"connector": self.connector, "call_id": self.request.id or ""}
-        if self.key:
-            options["key"] = key_of(self.key, named, self.name)
-        if self.identify is not None:
-            options["identify"] = self.identify
-        if self.deadline is not None:
-            options["deadline"] = self.deadline
+        options: requests.Options = {
+            "connector": self.connector,
+            "call_id": self.request.id or "",
+            "key": key_of(self.key, named, self.name) if self.key else "",
+            "identify": self.identify,
+            "deadline": self.deadline,
+        }
         return requests.make(run.task_id, run.number, self.action or self.name, named, options)
 
 
@@ -184,14 +184,6 @@ def _asked(run: Run) -> None:
         run.check()
     except Refused as refusal:
         raise Halted(refusal) from refusal
-
-
-def _value(outcome: Outcome) -> Any:
-    if outcome.accepted:
-        return outcome.result
-    if outcome.ignored:
-        raise Stale(f"The run ended while operation {outcome.operation} was under way. Its receipt is kept.")
-    raise ToolFailed(f"Operation {outcome.operation} gave no usable result: {outcome.error}")
 
 
 def says_unsent(error: BaseException) -> bool:

@@ -205,6 +205,7 @@
       this.over = true;
       this.drop();
       clearTimeout(this.later);
+      clearTimeout(this.asking);
       this.mark("over");
     }
 
@@ -216,7 +217,7 @@
       try {
         answer = await fetch(address, { headers: { [ASKED_BY]: kind } });
         const html = await answer.text();
-        if (!this.root.isConnected || document.hidden || this.root.dataset.live === "on") return;
+        if (this.over || !this.root.isConnected || document.hidden || this.root.dataset.live === "on") return;
         if (answer.redirected || [401, 403, 404].includes(answer.status)) return this.end();
         if (!answer.ok) throw new Error(answer.statusText);
         show(this.root, html);

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import redis
 from celery.result import AsyncResult
-from django.db import connection
 from pytest_django.fixtures import Settings
 
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.process import RunningSandbox
-from tests.conftest import HANG_GUARD
+from tests.conftest import HANG_GUARD, url_of_database
 from tests.counted import eventually
 from tests.integrations.celery import app as jobs
 from tests.integrations.celery.servers import Worker
+from tests.races.conftest import play  # noqa: F401  a fixture of the rows that are played here too
 from tests.redis_server import redis_program, running_redis
 
 HELD = 120.0  # seconds for which a send may be held, on a busy machine too
@@ -51,7 +51,7 @@ def start_worker(
     started: list[Worker] = []
 
     def start(**how: Any) -> Worker:
-        started.append(Worker(broker, sandbox_process.address, test_database(), **{"DEADLINE": HELD, **how}))
+        started.append(Worker(broker, sandbox_process.address, url_of_database(), **{"DEADLINE": HELD, **how}))
         started[-1].until_ready(store)
         return started[-1]
 
@@ -83,18 +83,6 @@ def forget(store: redis.Redis) -> None:
     for pattern in OWN:
         for key in store.scan_iter(pattern):
             store.delete(key)
-
-
-def test_database() -> str:
-    """Its URL, for other processes."""
-    told = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"sqlite:///{told['NAME']}"
-    login = told["USER"] + (f":{told['PASSWORD']}" if told["PASSWORD"] else "")
-    return f"postgres://{login}@{told['HOST']}:{told['PORT']}/{told['NAME']}"
-
-
-test_database.__test__ = False  # type: ignore[attr-defined]
 
 
 def until(key: str, times: int = 1) -> None:

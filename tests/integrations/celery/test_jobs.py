@@ -12,7 +12,7 @@ import redis
 from celery import chain, chord, group
 
 from agentstop.integrations.celery import HEADER, REFUSED
-from agentstop.models import Decision, Operation
+from agentstop.models import Operation
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause, resume
 from agentstop.runs import Run, begin
@@ -41,16 +41,12 @@ from tests.integrations.celery.app import (
 )
 from tests.integrations.celery.conftest import StartWorker, go, state_of, told, until
 from tests.observed import of_key, task_of
+from tests.reports.acts import refusals
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("worker")]
 
 STOPPED = (REFUSED, "stopped")
 PAUSE = {"policy": "test"}
-
-
-def refusals(run: Run) -> dict[tuple[str, str], int]:
-    rows = Decision.objects.filter(task=run.task_id, verb="refuse")
-    return {(row.operation.key, row.reason): row.count for row in rows.select_related("operation") if row.operation}
 
 
 def done(sandbox: SandboxClient, label: str) -> int:

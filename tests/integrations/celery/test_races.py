@@ -5,26 +5,24 @@ The rows, and what is asked of each, are those of `races/test_both_sides.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import redis
-from django.contrib.auth.models import User
 
 from agentstop.runs import Run
-from agentstop.testing.sandbox.client import SandboxClient
-from tests.conftest import HANG_GUARD, InThread
+from tests.conftest import HANG_GUARD
 from tests.integrations.celery import app as jobs
 from tests.integrations.celery.conftest import StartWorker, told, until
-from tests.races.beside import Beside
-from tests.races.scene import Row, Scene
+from tests.races.conftest import Play
+from tests.races.scene import Row
 from tests.races.senders import Got, Sender
 from tests.races.test_both_sides import ROWS
 from tests.races.test_both_sides import test_a_stop_after_the_point_was_passed as stop_after
 from tests.races.test_both_sides import test_a_stop_before_the_point_is_passed as stop_before
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race, pytest.mark.usefixtures("process")]
 
 
 class Worker(Sender):
@@ -69,25 +67,14 @@ def process(start_worker: StartWorker) -> None:
     start_worker(at_once=8, settling=30.0)
 
 
-@pytest.fixture
-def play(
-    process: None, store: redis.Redis, sandbox: SandboxClient, ann: User, in_thread: InThread
-) -> Iterator[Callable[[Row, Sender], Scene]]:
-    yield lambda row, sender: Scene(row, sender, Beside(ann, sender, sandbox, in_thread))
-
-
 SOME = [row for row in ROWS if row.point.startswith(("P0", "P3", "P6", "P7"))]  # once passed, little is Celery's
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.point for row in ROWS])
-def test_a_stop_before_the_point_is_passed_by_a_job(
-    row: Row, store: redis.Redis, play: Callable[[Row, Sender], Scene]
-) -> None:
+def test_a_stop_before_the_point_is_passed_by_a_job(row: Row, store: redis.Redis, play: Play) -> None:
     stop_before(row, Worker(store), play)
 
 
 @pytest.mark.parametrize("row", SOME, ids=[row.point for row in SOME])
-def test_a_stop_after_the_point_was_passed_by_a_job(
-    row: Row, store: redis.Redis, play: Callable[[Row, Sender], Scene]
-) -> None:
+def test_a_stop_after_the_point_was_passed_by_a_job(row: Row, store: redis.Redis, play: Play) -> None:
     stop_after(row, Worker(store), play)
