@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from pytest_django.fixtures import Settings
@@ -24,7 +24,7 @@ from agentstop.models import Run as RunRow
 from agentstop.pause import pause
 from agentstop.runs import Run, begin
 from agentstop.testing.sandbox.client import SandboxClient
-from tests.admin.conftest import VIEWS
+from tests.admin.conftest import VIEWS, granted
 from tests.test_views import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -87,11 +87,6 @@ def denied(user: User | None) -> list[str]:
     return [str(verb) for verb in kept.values_list("verb", flat=True)]
 
 
-def granted(user: User, *codenames: str) -> User:
-    user.user_permissions.set(Permission.objects.filter(content_type__app_label="agentstop", codename__in=codenames))
-    return User.objects.get(pk=user.pk)
-
-
 Press = Callable[[Client, Scene], Any]
 PAGES: dict[str, tuple[str, Press]] = {
     "stop": ("stop_task", lambda browser, it: browser.post(f"/tasks/{it.task}/stop/", {"run": it.run.number})),
@@ -125,7 +120,7 @@ def test_on_the_pages_others_are_refused_before_anything_happens(verb: str, scen
     assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/accounts/login/")
     answer = press(browser(ben), scene)
     assert (answer.status_code, SECRET in text_of(answer), denied(ben)) == (404, False, [verb])
-    others = [codename for codename, _ in PAGES.values() if codename != needed]
+    others = {codename for codename, _ in PAGES.values() if codename != needed}
     viewer = granted(ben, "view_task", *others)  # a right to something else is none to this
     assert (press(browser(viewer), scene).status_code, denied(ben)) == (403, [verb, verb])
     assert (everything(), started, denied(None)) == (before, [], [])
@@ -216,7 +211,7 @@ def test_at_the_desk_each_verb_needs_its_right(verb: str, scene: Scene, ann: Use
         assert "/login/" in press(browser(user), scene)["Location"]
     answer = press(browser(staff), scene)
     assert (SECRET in text_of(answer), denied(staff)) == (False, [verb])
-    others = [codename for codename, _ in DESK.values() if codename != needed]
+    others = {codename for codename, _ in DESK.values() if codename != needed}
     viewer = browser(granted(staff, *VIEWS, *others))
     press(viewer, scene)
     assert (everything(), started, denied(staff)) == (before, [], [verb, verb])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 Measure = Callable[[int], Sequence[float]]
@@ -49,6 +50,14 @@ class Part:
     database: str
     figures: list[Figures] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # sentences
+
+    def rounds(self, number: int, until: float) -> Iterator[int]:
+        """So many, the first one in any case and none begun after `until`; what there was no time for is said."""
+        for done in range(number):
+            if done and time.monotonic() > until:
+                self.missing.append(f"Only {done} of {number} rounds: there was no time for more.")
+                return
+            yield done
 
     def limit_of(self, figures: Figures) -> Figures:
         return next(one for one in self.figures if one.callers == figures.callers)

@@ -37,10 +37,7 @@ def main(rounds: int, calls: int, seconds: float) -> Part:
         part.figures = [Figures(subject.name, subject.callers) for subject in found]
         for subject in found:
             subject.measure(WARM_UP)
-        for number in range(rounds):
-            if number and time.monotonic() > until:
-                part.missing.append(f"Only {number} of {rounds} rounds: there was no time for more.")
-                break
+        for _ in part.rounds(rounds, until):
             for figures, subject in zip(part.figures, found, strict=True):
                 figures.rounds.append(list(subject.measure(calls)))
     end()

@@ -55,10 +55,7 @@ def in_turn(part: Part, subjects: Subjects, rounds: int, calls: int, until: floa
     part.figures = [Figures(name, 1) for name, _ in subjects]
     for _, call in subjects:
         timed(call, WARM_UP)
-    for number in range(rounds):
-        if number and time.monotonic() > until:
-            part.missing.append(f"Only {number} of {rounds} rounds: there was no time for more.")
-            break
+    for _ in part.rounds(rounds, until):
         for figures, (_, call) in zip(part.figures, subjects, strict=True):
             figures.rounds.append(timed(call, calls))
 

@@ -102,10 +102,7 @@ async def measured(address: str, tasks: list[int], rounds: int, calls: int, seco
             sockets.append((ws, task))
         for ws, task in sockets:
             await frames(database, ws, task, WARM_UP)
-        for number in range(rounds):
-            if number and time.monotonic() > until:
-                part.missing.append(f"Only {number} of {rounds} rounds: there was no time for more.")
-                break
+        for _ in part.rounds(rounds, until):
             for figures, (ws, task) in zip(part.figures, sockets, strict=True):
                 figures.rounds.append(await frames(database, ws, task, calls))
     part.missing.append(await many(address, tasks, url, CHANGE, TELL))

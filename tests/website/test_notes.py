@@ -24,7 +24,7 @@ from website.demo import agent, queue, referee
 from website.demo.agents import run_for
 from website.demo.models import Job
 from website.demo.notes_connector import notes_connector
-from website.demo.notes_log import NotesLog
+from website.demo.notes_log import READY, NotesLog
 from website.demo.referee import Line
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def notes(tmp_path: Path, website: Any, ended: None) -> Iterator[tuple[str, Note
     words = [sys.executable, "-m", "website.demo.lifeline", "website.demo.notes", str(tmp_path), "0"]
     with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdin is not None
-        address = process.stdout.readline().removeprefix("notes ready ").strip()
+        address = process.stdout.readline().removeprefix(READY).strip()
         website.AGENTSTOP_CONNECTORS = {"notes": notes_connector(address)}
         website.NOTES_ADDRESS = address
         yield address, NotesLog(tmp_path)

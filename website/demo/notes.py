@@ -17,10 +17,9 @@ from mcp.types import ToolAnnotations
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse
 
-from website.demo.notes_log import DID_READ, DID_WRITE, NotesLog
+from website.demo.notes_log import DID_READ, DID_WRITE, READY, NotesLog
 
 HOST = "127.0.0.1"
-READY = "notes ready "  # and its address
 SOURCES = 4
 LOOK = 0.05  # seconds between two looks at what is held
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DID_READ, DID_WRITE = "read", "wrote"
+READY = "notes ready "  # what the server says when it is, and its address
 
 
 class Noted(NamedTuple):

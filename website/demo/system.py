@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO
 
 from website.demo.children import Child, Problem
+from website.demo.notes_log import READY
 from website.environment import ROOT
 
 HOST = "127.0.0.1"
@@ -86,7 +87,7 @@ class System:
     def _start_notes(self) -> Child:
         """The MCP server; what it has written down is in the folder."""
         words = ["website.demo.notes", str(self.folder), str(self._usual_port(NOTES_PORT))]
-        return self._child("MCP server", words, "notes ready ")
+        return self._child("MCP server", words, READY)
 
     def _is_ready(self, notes: Child) -> None:
         notes.wait_ready()
