@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +17,8 @@ from agentstop.telemetry import UNITS, Instruments, Metric
 logger = logging.getLogger(__name__)
 
 PATIENCE = 10.0  # seconds that an exporter is kept waiting for the database
+
+_pools: dict[int, Pool] = {}
 
 
 def open_now() -> float:
@@ -51,15 +54,27 @@ def register(instruments: Instruments | None) -> None:
     """Have these asked with each export; nothing where OpenTelemetry is not installed."""
     if instruments is None:
         return
-    pool = Pool("agentstop-metrics", 1)  # an exporter may ask from any thread, also from one with a running loop
     for metric, read in READ.items():
-        instruments.meter.create_observable_gauge(metric, [_callback(pool, metric, read)], UNITS[metric])
+        instruments.meter.create_observable_gauge(metric, [_callback(metric, read)], UNITS[metric])
 
 
-def _callback(pool: Pool, metric: Metric, read: Callable[[], float]) -> Callable[[Any], Iterable[Any]]:
+def _pool() -> Pool:
+    """An exporter asks from any thread, also from one with a running loop; a fork has none of its parent's threads."""
+    return _pools.setdefault(os.getpid(), Pool("agentstop-metrics", 1))
+
+
+def _read(read: Callable[[], float]) -> float:
+    reading = _pool().submit(read)
+    try:
+        return reading.result(PATIENCE)
+    finally:
+        reading.cancel()  # where it still waits for the thread nobody asks for it any more
+
+
+def _callback(metric: Metric, read: Callable[[], float]) -> Callable[[Any], Iterable[Any]]:
     def ask(options: Any) -> Iterable[Any]:
         try:
-            return [telemetry.observation(pool.submit(read).result(PATIENCE))]
+            return [telemetry.observation(_read(read))]
         except Exception:  # a database that is away is told by healthz; an exporter must not fail for it
             logger.warning("a metric could not be read", exc_info=True, extra={"action": "metric_failed"})
             return []

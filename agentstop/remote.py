@@ -13,10 +13,11 @@ from typing import Any
 from django.core import signing
 
 from agentstop import bodies, database, heartbeat, settle
+from agentstop.carry import replayed
 from agentstop.exceptions import BadToken
 from agentstop.gate import open_gate
 from agentstop.models import Attempt
-from agentstop.models.facts import CallOutcome
+from agentstop.outcomes import Outcome
 from agentstop.passes import Pass
 from agentstop.request import Request
 from agentstop.settle import Admission, Heard, Settled
@@ -24,7 +25,6 @@ from agentstop.states import Claim, Source
 
 SALT = "agentstop.pass"
 OF_THE_SENDER = frozenset({Claim.UNSENT, Claim.LOST})
-CLAIMS = frozenset({Claim.ACCEPTED, Claim.PROGRESS, Claim.SUCCEEDED, Claim.FAILED, *OF_THE_SENDER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +64,25 @@ class Passed:
     ticket: Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """It has succeeded before, and nothing is to be sent. `result` is there where this run could admit it."""
-
-    operation: int
-    outcome: CallOutcome
-    result: Any
-    error: str
-
-
-def enter(request: Request) -> Passed | Done:
-    """Ask the gate for a process elsewhere; raises what `open_gate` does."""
+def enter(request: Request) -> Passed | Outcome:
+    """Ask the gate for a process elsewhere: an outcome where it has succeeded before. Raises what `open_gate` does."""
     found = open_gate(request)
     if isinstance(found, Pass):
         ticket = Ticket(
             request.task, request.run, found.operation, found.attempt_id, request.lease, float(request.deadline)
         )
         return Passed(found.operation, found.attempt, found.idempotency_key, ticket)
-    settled, value = settle.admit_replay(found.operation, request.run)
-    accepted = settled.outcome is CallOutcome.ACCEPTED
-    outcome = settled.outcome or CallOutcome.FAILED
-    return Done(found.operation, outcome, value if accepted else None, settled.error)
+    return replayed(found.operation, request.run)
 
 
 def renew(ticket: Ticket) -> bool:
-    """Its process lives and still holds the pass: extend it, up to its deadline. False where it is over."""
+    """Its process lives and still holds the pass: extend it by a whole lease.
+
+    False where it is over, or that lease would outlast its deadline: then it is good for no longer than it was.
+    """
     attempt = Attempt.objects.using(database.alias()).filter(pk=ticket.attempt_id).first()
-    if attempt is None or database.now() >= attempt.passed_at + timedelta(seconds=ticket.deadline):
+    left = timedelta(seconds=ticket.deadline - ticket.lease)
+    if attempt is None or database.now() > attempt.passed_at + left:
         return False
     return heartbeat.extend(ticket.operation, ticket.attempt_id, ticket.lease)
 
@@ -102,8 +93,8 @@ def hand_in(ticket: Ticket, claim: Claim, *, ref: str = "", said: Any = None) ->
     `said`: the result of a success, else what was heard (of `progress`: a number from 0 to 1). A success is admitted if
     the run is live.
     """
-    stored, whole = bodies.pair(said) if said is not None else (None, None)
     success = claim is Claim.SUCCEEDED
+    stored, whole = bodies.pair(said) if success or said is not None else (None, None)
     heard = Heard(
         claim,
         Source.SENDER if claim in OF_THE_SENDER else Source.PROVIDER,

@@ -109,6 +109,24 @@ def test_a_database_that_is_away_is_no_reading_and_no_error(told: Told, monkeypa
     assert told.value(Metric.UNKNOWN) == 0
 
 
+def test_what_nobody_waits_for_any_more_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that hangs is asked once, not once for each export meanwhile."""
+    begun, go_on, read = threading.Event(), threading.Event(), []
+
+    def hang() -> float:
+        read.append(1)
+        begun.set()
+        return float(go_on.wait(HANG_GUARD))
+
+    slow = gauges._pool().submit(hang)
+    assert begun.wait(HANG_GUARD)
+    monkeypatch.setattr(gauges, "PATIENCE", 0.01)
+    assert [list(gauges._callback(Metric.DUE, hang)(None)) for _ in range(3)] == [[], [], []]
+    go_on.set()
+    assert slow.result(HANG_GUARD) == 1.0
+    assert gauges._pool().submit(lambda: len(read)).result(HANG_GUARD) == 1
+
+
 def test_the_time_from_press_to_last_dispatch_is_measured_for_the_press_that_stops(told: Told) -> None:
     run = begin("Report")
     run.call("chat.post", connector="tools", key="a", send=lambda op: "fine")
@@ -268,7 +286,23 @@ print("fine")
 """
 
 
-@pytest.mark.parametrize("program", [ABSENT, LATER], ids=["the package is absent", "the host sets its SDK later"])
+FORKED = """
+import os
+import django
+django.setup()
+from agentstop import gauges
+ask = gauges._callback(gauges.Metric.DUE, lambda: 7.0)
+assert [each.value for each in ask(None)] == [7.0]
+child = os.fork()
+if child == 0:
+    os._exit(0 if [each.value for each in ask(None)] == [7.0] else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("fine")
+"""
+PROGRAMS = ["the package is absent", "the host sets its SDK later", "a server forks once it has loaded the application"]
+
+
+@pytest.mark.parametrize("program", [ABSENT, LATER, FORKED], ids=PROGRAMS)
 def test_in_a_process_of_its_own(program: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=HANG_GUARD, check=False

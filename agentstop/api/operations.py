@@ -18,6 +18,7 @@ from agentstop.api.shapes import Id, Number
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation
 from agentstop.models.facts import Decided
+from agentstop.outcomes import Outcome
 from agentstop.remote import Passed, Ticket
 from agentstop.reports import report
 from agentstop.states import Claim, OperationState
@@ -45,10 +46,7 @@ def gate(request: HttpRequest, task: Id, run: Number, wish: shapes.GateIn) -> St
     found = remote.enter(_request(task, run, wish))
     if isinstance(found, Passed):
         return Status(201, _passed(found))
-    got = shapes.DoneBeforeOut(
-        passed=False, operation=found.operation, got=found.outcome, result=found.result, error=found.error
-    )
-    return Status(200, got)
+    return Status(200, _done(found))
 
 
 def _request(task: int, run: int, wish: shapes.GateIn) -> requests.Request:
@@ -69,6 +67,11 @@ def _passed(found: Passed) -> shapes.PassedOut:
         good_for=found.ticket.lease,
         deadline=found.ticket.deadline,
     )
+
+
+def _done(found: Outcome) -> shapes.DoneBeforeOut:
+    told = {"operation": found.operation, "got": found.outcome, "result": found.result, "error": found.error}
+    return shapes.DoneBeforeOut.model_validate({"passed": False, **told})
 
 
 @router.post(

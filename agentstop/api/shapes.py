@@ -302,13 +302,19 @@ class StopSignalOut(Out):
 
 
 class HeartbeatOut(StopSignalOut):
-    """`renewed`: the operations whose passes are good again; the others' must not be used any more."""
+    """`renewed`: the operations whose passes are good for `good_for` seconds from when this was asked.
+
+    The others' are good for no longer than they were: they are over, or another lease would outlast their deadline.
+    """
 
     renewed: list[int]
 
 
 class PassedOut(Out):
-    """Leave to send once: until `good_for` seconds after the gate was asked, unless a heartbeat renews it."""
+    """Leave to send once: until `good_for` seconds after the gate was asked, unless a heartbeat renews it.
+
+    `deadline`: seconds after the gate was asked by which the send has to have ended; none is renewed beyond it.
+    """
 
     passed: Literal[True]
     operation: int

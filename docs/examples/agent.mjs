@@ -17,6 +17,7 @@ export class Problem extends Error {
 /** Thrown by a `send` of yours where the provider said that nothing was done. */
 export class Refused extends Error {}
 
+const LONGEST = 2 ** 31 - 1; // milliseconds of a timer
 const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
 export class Run {
@@ -63,7 +64,7 @@ export class Run {
         if (told.over) this.stop.abort(told.over);
         for (const operation of told.renewed) {
           const passed = this.held.get(operation);
-          if (passed) passed.until = asked + passed.good_for * 1000;
+          if (passed) passed.until = Math.min(asked + passed.good_for * 1000, passed.ends);
         }
       } catch (error) {
         console.error(`No heartbeat: ${error.message}`); // the passes end by themselves
@@ -85,13 +86,17 @@ export class Run {
    *
    * @param {string} action
    * @param {object} args
-   * @param {{key: string, connector: string, send: (op: {idempotencyKey: string, signal: AbortSignal}) => Promise<any>}} how
+   * `send` is given two signals: `signal`, that the run is over, and `deadline`, that nobody waits for its answer any more.
+   *
+   * @typedef {{idempotencyKey: string, signal: AbortSignal, deadline: AbortSignal}} Op
+   * @param {{key: string, connector: string, send: (op: Op) => Promise<any>}} how
    */
   async call(action, args, { key, connector, send }) {
     const asked = performance.now();
     const passed = await this.ask("POST", `${this.path}/operations`, { action, args, key, connector });
     if (!passed.passed) return { got: passed.got, result: passed.result };
     passed.until = asked + passed.good_for * 1000; // counted from before the question: it errs early
+    passed.ends = asked + passed.deadline * 1000;
     this.held.set(passed.operation, passed);
     const receipt = this.carry(passed, send);
     const freed = new Promise((resolve) => {
@@ -111,9 +116,12 @@ export class Run {
 
   /** Send it, unless this agent has heard of the stop or the pass has ended meanwhile: that is proof of "unsent". */
   async sent(passed, send) {
-    if (this.signal.aborted || performance.now() >= passed.until) return { claim: "unsent" };
+    const now = performance.now();
+    if (this.signal.aborted || now >= passed.until) return { claim: "unsent" };
+    const deadline = AbortSignal.timeout(Math.min(LONGEST, Math.ceil(passed.ends - now)));
     try {
-      return { claim: "succeeded", said: await send({ idempotencyKey: passed.idempotency_key, signal: this.signal }) };
+      const op = { idempotencyKey: passed.idempotency_key, signal: this.signal, deadline };
+      return { claim: "succeeded", said: await send(op) };
     } catch (error) {
       return { claim: error instanceof Refused ? "failed" : "lost", said: String(error) }; // an error proves nothing
     }
@@ -143,11 +151,12 @@ export class Run {
 async function main(task) {
   const run = await Run.begin(process.env.AGENTSTOP, process.env.AGENTSTOP_TOKEN, task);
   for (const to of ["ann", "ben", "cem"]) {
-    const send = async ({ idempotencyKey }) => {
+    const send = async ({ idempotencyKey, deadline }) => {
       const answer = await fetch(process.env.PROVIDER, {
         method: "POST",
         headers: { "Idempotency-Key": idempotencyKey },
         body: to,
+        signal: deadline,
       });
       if (answer.status === 422) throw new Refused(await answer.text());
       if (!answer.ok) throw new Error(`HTTP ${answer.status}`);

@@ -149,6 +149,26 @@ def test_a_pass_is_renewed_by_the_heartbeat_and_not_beyond_its_deadline(run: Run
     assert run.agent.post(f"{run.path}/heartbeat", passes=[passed.body["pass"]]).body["renewed"] == []
 
 
+def test_no_pass_is_renewed_for_longer_than_its_deadline(run: RunAt) -> None:
+    """By then its send has arrived, or never does: that is what the gate counts with."""
+    passed = run.gate(deadline=100)
+    Attempt.objects.update(passed_at=database.now() - timedelta(seconds=100 - passed.body["good_for"] + 1))
+    before = Attempt.objects.get().lease_until
+    assert run.agent.post(f"{run.path}/heartbeat", passes=[passed.body["pass"]]).body["renewed"] == []
+    assert Attempt.objects.get().lease_until == before
+    assert run.heard(passed, "succeeded").body["got"] == "accepted"  # the lease that it had is not over
+
+
+def test_a_success_without_a_word_is_null_as_it_is_here(run: RunAt) -> None:
+    """The result of a tool that returns nothing, and of its replay."""
+    assert run.heard(run.gate(), "succeeded").body["got"] == "accepted"
+    assert run.heard(run.gate("mail:2"), "lost").body["state"] == "unknown"
+    assert [(each.value, each.form) for each in ContextEntry.objects.all()] == [(None, "json")]
+    assert [(each.body, each.form) for each in Receipt.objects.order_by("pk")] == [("null", "json"), ("", "text")]
+    again = run.gate().body
+    assert (again["passed"], again["got"], again["result"]) == (False, "accepted", None)
+
+
 def test_a_receipt_needs_the_pass_of_its_operation(run: RunAt) -> None:
     """Nobody says of another one's attempt that it was not sent: it could be sent again."""
     first, second = run.gate("mail:1"), run.gate("mail:2")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from pytest_django.fixtures import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from agentstop import lifecycle
@@ -65,20 +66,8 @@ def test_an_agent_on_node_goes_through_gate_receipt_and_stop(
     live_server: LiveServer, provider: Provider, tools: None, ann: User, token: Token, in_thread: InThread
 ) -> None:
     task = lifecycle.create("Three mails", owner=ann)
-    environment = os.environ | {
-        "AGENTSTOP": f"{live_server.url}/api",
-        "AGENTSTOP_TOKEN": token(ann, "run", connectors=("tools",)),
-        "PROVIDER": f"http://127.0.0.1:{provider.server_address[1]}",
-    }
-    ran = in_thread(
-        subprocess.run,
-        [str(NODE), str(AGENT), str(task.pk)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=HANG_GUARD,
-        check=False,
-    )
+    environment = _environment(live_server, provider, token(ann, "run", connectors=("tools",)))
+    ran = in_thread(_run, task.pk, environment)
     assert provider.holding.wait(HANG_GUARD), ran.result(1)
     stopped = Caller(user=ann).post(f"/tasks/{task.pk}/stop", run=1).body
     assert stopped["stopped"] and len(stopped["open"]) == 1
@@ -95,6 +84,33 @@ def test_an_agent_on_node_goes_through_gate_receipt_and_stop(
     }  # fmt: skip
     assert {str(told[f"mail:{to}"].idempotency_key) for to in ("ann", "ben")} == {key for _, key in provider.taken}
     assert Call.objects.get(operation=told["mail:ben"]).outcome == "ignored"
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_it_gives_up_a_send_at_its_deadline(
+    live_server: LiveServer, provider: Provider, tools: None, ann: User, token: Token, settings: Settings
+) -> None:
+    """A provider that never answers holds up no agent: nothing is known of that mail, and the next one is sent."""
+    settings.AGENTSTOP_DEADLINE = 3.0
+    task = lifecycle.create("Three mails", owner=ann)
+    environment = _environment(live_server, provider, token(ann, "run", connectors=("tools",)))
+    try:
+        done = _run(task.pk, environment)
+    finally:
+        provider.released.set()
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[:2] for line in done.stdout.splitlines()][1:2] == [["ben", "failed"]]
+    assert Run.objects.get().state == "finished"
+
+
+def _environment(live_server: LiveServer, provider: Provider, token: str) -> dict[str, str]:
+    address = f"http://127.0.0.1:{provider.server_address[1]}"
+    return {**os.environ, "AGENTSTOP": f"{live_server.url}/api", "AGENTSTOP_TOKEN": token, "PROVIDER": address}
+
+
+def _run(task: int, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [str(NODE), str(AGENT), str(task)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG_GUARD, check=False)
 
 
 def _until_halted(task: int) -> None:
