@@ -36,6 +36,8 @@ COLUMNS = (
     "text",
 )
 
+LEFT_OUT = {"body", "fingerprint"}  # of a table: what is long, and what is nobody's to know
+
 AT_ONCE = ("input", "question", "decision", "attempt", "receipt", "call")  # the order of what has the same time
 
 
@@ -70,8 +72,8 @@ def lines(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str
 
 
 def table(model: type[models.Model], rows: Iterable[models.Model]) -> Iterator[str]:
-    """Rows of a model as lines of a CSV file, without what is long: the texts of results."""
-    names = [field.attname for field in model._meta.concrete_fields if field.attname != "body"]
+    """Rows of a model as lines of a CSV file, without the texts of results and the fingerprints of tokens."""
+    names = [field.attname for field in model._meta.concrete_fields if field.attname not in LEFT_OUT]
     return lines(names, ([_plain(getattr(row, name)) for name in names] for row in rows))
 
 
@@ -83,6 +85,8 @@ def _safe(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if value is None:
         return ""
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
     return value.astimezone(UTC).isoformat() if hasattr(value, "astimezone") else value
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, cast
 
 from django.contrib import admin
@@ -44,7 +45,7 @@ class FreshList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         rows: list[Any] = list(self.result_list)
-        settle.fresh([row for row in rows if isinstance(row, Operation)])
+        _freshen(rows)
         self.result_list = rows  # read as a sequence only, since nothing is editable
 
 
@@ -71,8 +72,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's cla
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         found = super().get_object(request, object_id, from_field)
-        if isinstance(found, Operation):
-            settle.fresh([found])
+        _freshen([found])
         return found
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -117,9 +117,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's cla
 
     @admin.action(description=_("Export selected rows (CSV)"), permissions=["view"])
     def export_rows(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> StreamingHttpResponse:
-        """The rows that this person may view, in the order of the list, without the texts of results."""
+        """The rows that this person may view, in order and as the list shows them, without the texts of results."""
         rows = (row for row in queryset.iterator(CHUNK) if self.has_view_permission(request, row))
-        return download(export.table(self.model, rows), "csv", self.opts.model_name)
+        return download(export.table(self.model, _fresh(rows)), "csv", self.opts.model_name)
 
     def tools(self, request: HttpRequest, obj: Any) -> Iterable[Tool]:
         """What stands at the top of an object's page."""
@@ -133,6 +133,16 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's cla
         if row is None:
             return "-"
         return format_html('<a href="{}">{}</a>', self.address(f"{row._meta.model_name}_change", row.pk), short(row))
+
+
+def _freshen(rows: Iterable[Any]) -> None:
+    settle.fresh([row for row in rows if isinstance(row, Operation)])
+
+
+def _fresh(rows: Iterator[Any]) -> Iterator[Any]:
+    while chunk := list(islice(rows, CHUNK)):
+        _freshen(chunk)
+        yield from chunk
 
 
 def download(lines: Iterable[str], kind: str, name: str | None) -> StreamingHttpResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django.fixtures import Settings
 
-from agentstop import export
+from agentstop import database, export, tokens
+from agentstop import request as requests
+from agentstop.admin import base
+from agentstop.gate import open_gate
 from agentstop.lifecycle import create
-from agentstop.models import Operation, Task
+from agentstop.models import Attempt, Operation, Task
 from agentstop.runs import Run
 from agentstop.stop import stop
 from tests.admin.conftest import VIEWS, Login, granted, task_of
@@ -71,6 +75,32 @@ def test_what_a_list_filters_is_saved_without_results(login: Login, viewer: User
     receipts = chosen(client, "receipt")
     assert len(receipts) == 2
     assert "body" not in receipts[0]
+
+
+def test_what_time_alone_has_changed_is_saved_as_the_list_shows_it(
+    login: Login, viewer: User, running: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease of its sender is over, and no worker has stored yet what that means."""
+    monkeypatch.setattr(base, "CHUNK", 2)
+    for key in ("late:1", "late:2"):
+        open_gate(requests.make(running.task_id, running.number, "mail.send", {}, {"connector": "tools", "key": key}))
+    late = Operation.objects.filter(key__startswith="late:")
+    past = database.now() - timedelta(minutes=1)
+    Attempt.objects.filter(operation__in=late).update(lease_until=past, passed_at=past)
+    late.update(lease_until=past, due_at=past)
+    assert {row.state for row in late} == {"sending"}
+    client = login(viewer)
+    shown = client.get(reverse("admin:agentstop_operation_changelist")).context["cl"].result_list
+    saved = chosen(client, "operation")
+    assert [row["state"] for row in saved] == [row.state for row in shown] == ["unknown"] * 3 + ["succeeded"]
+    assert [row["id"] for row in saved] == [str(row.pk) for row in shown]
+
+
+def test_of_a_token_no_fingerprint_is_saved_and_its_scopes_are_json(login: Login, root: User, ann: User) -> None:
+    tokens.make("mail agent", ann, ["read", "run"], by=root, connectors=["*"])
+    [saved] = chosen(login(root), "servicetoken")
+    assert "fingerprint" not in saved and saved["application"] == "mail agent"
+    assert (json.loads(saved["scopes"]), json.loads(saved["connectors"])) == (["read", "run"], ["*"])
 
 
 def test_the_sites_own_rule_decides_for_each_row(
