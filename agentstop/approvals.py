@@ -23,7 +23,7 @@ def call(request: Request, manner: Manner, text: str) -> Outcome:
     What has succeeded before is answered from its record, and nobody is asked.
     """
     calls.require_sender(request, manner)
-    database.require_other_threads_to_see()
+    calls.require_thread(request)
     wish = _wish(request, text)
     try:
         found = _begin(request, manner)

@@ -52,7 +52,7 @@ def call(request: Request, manner: Manner) -> Outcome:
     is over gets `ignored`.
     """
     require_sender(request, manner)
-    database.require_other_threads_to_see()
+    require_thread(request)
     with telemetry.span(telemetry.Span.CALL, about(request)) as span:
         found = entered(request, lambda: _enter(request, manner), wait=manner.wait)
         return told(span, found if isinstance(found, Outcome) else _wait(found))
@@ -77,11 +77,6 @@ def told(span: Any, outcome: Outcome) -> Outcome:
 
 def entered(request: Request, enter: Callable[[], R], *, wait: bool) -> R:
     """Through the gate, after waiting for the end of a pause and, once, a look at what became of it."""
-    if sender().is_here:
-        raise AgentStopError(
-            f"{request.action!r} was called without await on agentstop's own loop, which it would hold up for ever. "
-            "Await run.acall() or a coroutine tool there, or use asyncio.to_thread(). Nothing was sent."
-        )
     looked = False
     while True:
         try:
@@ -114,6 +109,16 @@ def require_sender(request: Request, manner: Manner) -> None:
         )
     if isinstance(manner.send, InProcess):
         manner.send.require_startable()
+
+
+def require_thread(request: Request) -> None:
+    """Refuse a call that would wait for the very thread that it is on, or whose sender would not see its record."""
+    if sender().is_here:
+        raise AgentStopError(
+            f"{request.action!r} was called without await on agentstop's own loop, which it would hold up for ever. "
+            "Await run.acall() or a coroutine tool there, or use asyncio.to_thread(). Nothing was sent."
+        )
+    database.require_other_threads_to_see()
 
 
 async def _aenter(request: Request, manner: Manner) -> Outcome | Carry:

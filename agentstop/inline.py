@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentstop import asking, calls, database, telemetry
+from agentstop import asking, calls, telemetry
 from agentstop.carry import NOT_DONE_YET, Tool, about, answer_of, judged, replayed
 from agentstop.dispatched import Dispatched
 from agentstop.exceptions import PassExpired
@@ -36,7 +36,7 @@ def call_here(
     What the tool raises is recorded and raised. Where `says_unsent` takes an error for the tool's word that it has sent
     nothing, that is what is recorded; else that nothing is known. Refusals are raised, of a run that is over too.
     """
-    database.require_other_threads_to_see()
+    calls.require_thread(request)
     with (
         held(request.task, request.run) as signal,
         telemetry.span(telemetry.Span.CALL, calls.about(request), over=signal.is_set) as span,

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from agentstop import questions, sending
 from agentstop.answers import answer, decline
 from agentstop.compensate import compensate
-from agentstop.exceptions import Declined, InFlight, KeyReused, Paused, Refused, Stopped, Unanswered
+from agentstop.exceptions import AgentStopError, Declined, InFlight, KeyReused, Paused, Refused, Stopped, Unanswered
 from agentstop.models import Attempt, Decision, Operation, Question
 from agentstop.outcomes import Outcome
 from agentstop.pause import pause, resume
@@ -49,6 +49,15 @@ def asked(run: Run) -> Question:
 
 def sent(sandbox: SandboxClient) -> list[str]:
     return [effect["text"] for effect in sandbox.ledger()["effects"]]
+
+
+def test_on_the_loop_that_sends_it_is_told_at_once_and_nobody_is_asked(run: Run, sandbox: SandboxClient) -> None:
+    async def tool() -> None:
+        with pytest.raises(AgentStopError, match="called without await on agentstop's own loop"):
+            call(run)
+
+    sending.sender().start(tool).result(HANG_GUARD)
+    assert not Question.objects.exists() and not Operation.objects.exists()
 
 
 @both
