@@ -165,13 +165,7 @@ def let_go(ended: Sequence[int], decision: Decision, now: datetime) -> list[int]
     tasks = sorted(set(through.values_list("task", flat=True)))
     if not tasks:
         return []
-    each = Decision(verb=Decided.RESUME, by=decision.by, policy=FAMILY, reason=decision.reason, at=now)
-    found = through.annotate(live_run=F("task__live_run"))
-    storing.add_for_each(found, each, {"task_id": "task_id", "run": "live_run", "cause_id": "id"})
-    freed = _free(tasks)
-    _set_state(freed, TaskState.ACTIVE, now)
-    telling.of_tasks(signals.tasks_resumed, tuple(freed), decision)
-    return freed
+    return _hand_down(through, tasks, decision, now)
 
 
 def _root(cause: Decision) -> Decision:
@@ -210,12 +204,17 @@ def _lift(task: Task, cause: Decision, now: datetime, by: Any, policy: str, reas
     """Take a cause away from its task and from all that it held; the ids of those that go on, held by nothing else."""
     through = Decision.objects.using(database.alias()).filter(cause=cause, verb=Decided.PAUSE)
     lifted = _decided(task, Decided.RESUME, now, by=by, policy=policy, reason=reason, cause=cause)
-    each = Decision(verb=Decided.RESUME, by=by, policy=FAMILY, reason=reason, at=now)
+    return _hand_down(through, [task.pk, *through.order_by("pk").values_list("task", flat=True)], lifted, now)
+
+
+def _hand_down(through: QuerySet[Decision], tasks: Sequence[int], told: Decision, now: datetime) -> list[int]:
+    """Lift each of the decisions by which a cause has held others; the ids of the tasks that nothing else holds."""
+    each = Decision(verb=Decided.RESUME, by=told.by, policy=FAMILY, reason=told.reason, at=now)
     found = through.annotate(live_run=F("task__live_run"))
     storing.add_for_each(found, each, {"task_id": "task_id", "run": "live_run", "cause_id": "id"})
-    freed = _free([task.pk, *through.order_by("pk").values_list("task", flat=True)])
+    freed = _free(tasks)
     _set_state(freed, TaskState.ACTIVE, now)
-    telling.of_tasks(signals.tasks_resumed, tuple(freed), lifted)
+    telling.of_tasks(signals.tasks_resumed, tuple(freed), told)
     return freed
 
 
