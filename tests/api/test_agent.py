@@ -15,6 +15,7 @@ from pytest_django.fixtures import Settings
 
 from agentstop import database, gate, lifecycle, remote
 from agentstop.models import Attempt, Call, ContextEntry, Decision, Operation, Receipt, Run, Task
+from agentstop.outcomes import Outcome
 from agentstop.request import Request
 from agentstop.stop import stop
 from tests.api.conftest import Caller, RunAt, Token, begun
@@ -89,7 +90,7 @@ def test_the_pass_is_committed_before_it_is_answered(run: RunAt) -> None:
     """R8: also where the site wraps each request in a transaction, which could be rolled back after the answer."""
     seen, whole = [], remote.enter
 
-    def enter(request: Request) -> remote.Passed | remote.Done:
+    def enter(request: Request) -> remote.Passed | Outcome:
         found = whole(request)
         seen.append(connection.in_atomic_block)
         return found
