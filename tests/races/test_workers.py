@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentstop import reconcile
+from agentstop import database, reconcile
+from agentstop.models import Operation
 from agentstop.states import Cancellation
 from tests.passing import let_pass
 from tests.races.conftest import Play, Start
@@ -67,8 +68,12 @@ def assert_nothing_is_claimed(scene: Scene) -> None:
 
 
 def another_worker(turn: Turn, scene: Scene) -> None:
-    """It is not due before the lease is over; then it is taken over, and comes to its end."""
-    assert reconcile.work(among=[scene.seen.operation.pk]) == 0
+    """Nobody asks again before the lease is over; then it is taken over, and comes to its end."""
+    pk = scene.seen.operation.pk
+    Operation.objects.filter(pk=pk).update(follow_up_at=database.now())  # as it is for a look, when time passes
+    assert reconcile.work(among=[pk]) == 1
+    assert scene.counts()["cancels"] == 1
+    assert_nothing_is_claimed(scene)
     let_pass(scene.task, LEASES)
     assert_nothing_is_claimed(scene)
     if turn.at == "cancel":
