@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from itertools import chain
 from typing import Any
@@ -47,14 +47,20 @@ def facts(task: Task, *, bodies: bool = True, operation: int | None = None) -> l
     `what`: the verb, claim or outcome; `how`: the effect of a decision, the source of a receipt. `operation`: only the
     facts about this one.
     """
-    rows = [row for row in _facts(task, bodies) if operation is None or row["operation"] == operation]
+    rows = _facts(task, bodies, operation)
     return [_written(row) for row in sorted(rows, key=lambda row: (row["at"], AT_ONCE.index(row["fact"]), row["id"]))]
 
 
-def _facts(task: Task, bodies: bool) -> list[dict[str, Any]]:
-    keys = dict(Operation.objects.using(database.alias()).filter(task=task).values_list("pk", "key"))
-    rows = [*_decisions(task, bodies), *_attempts(task), *_receipts(task, bodies), *_calls(task)]
-    rows += [*_inputs(task, bodies), *_questions(task, bodies)]
+def _facts(task: Task, bodies: bool, operation: int | None) -> list[dict[str, Any]]:
+    operations = Operation.objects.using(database.alias()).filter(task=task)
+    if operation is not None:
+        operations = operations.filter(pk=operation)
+    about: dict[str, Any] = {} if operation is None else {"operation": operation}
+    rows = [*_decisions(task, bodies, about), *_attempts(task, about), *_receipts(task, bodies, about)]
+    rows += [*_calls(task, about), *_questions(task, bodies, about)]
+    if operation is None:
+        rows += _inputs(task, bodies)
+    keys = dict(operations.values_list("pk", "key"))
     for row in rows:
         row.setdefault("key", keys.get(row["operation"], ""))
     return rows
@@ -90,8 +96,9 @@ def _plain(value: Any) -> Any:
     return value.astimezone(UTC).isoformat() if hasattr(value, "astimezone") else value
 
 
-def _decisions(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
-    for one in Decision.objects.using(database.alias()).filter(task=task).select_related("by", "question"):
+def _decisions(task: Task, bodies: bool, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    rows = Decision.objects.using(database.alias()).filter(task=task, **about)
+    for one in rows.select_related("by", "question"):
         if not bodies:
             one.detail.pop("answer", None)
         yield {
@@ -102,16 +109,16 @@ def _decisions(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _attempts(task: Task) -> Iterator[dict[str, Any]]:
-    for one in Attempt.objects.using(database.alias()).filter(operation__task=task):
+def _attempts(task: Task, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for one in Attempt.objects.using(database.alias()).filter(operation__task=task, **about):
         yield {
             "id": one.pk, "at": one.passed_at, "fact": "attempt", "operation": one.operation_id, "run": one.run,
             "what": one.verb, "attempt": one.number, "by": one.sender, "until": one.lease_until, "ref": one.ref,
         }  # fmt: skip
 
 
-def _receipts(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
-    rows = Receipt.objects.using(database.alias()).filter(operation__task=task)
+def _receipts(task: Task, bodies: bool, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    rows = Receipt.objects.using(database.alias()).filter(operation__task=task, **about)
     for one in rows.select_related("by", "attempt"):
         yield {
             "id": one.pk, "at": one.seen_at, "fact": "receipt", "operation": one.operation_id, "what": one.claim,
@@ -122,8 +129,8 @@ def _receipts(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _calls(task: Task) -> Iterator[dict[str, Any]]:
-    for one in Call.objects.using(database.alias()).filter(operation__task=task):
+def _calls(task: Task, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for one in Call.objects.using(database.alias()).filter(operation__task=task, **about):
         yield {
             "id": one.pk, "at": one.at, "fact": "call", "operation": one.operation_id, "run": one.run,
             "what": one.outcome, "text": one.error,
@@ -145,9 +152,9 @@ def _inputs(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _questions(task: Task, bodies: bool) -> Iterator[dict[str, Any]]:
+def _questions(task: Task, bodies: bool, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """When each was asked, and when its run took the answer; the answers themselves are decisions."""
-    for one in Question.objects.using(database.alias()).filter(task=task):
+    for one in Question.objects.using(database.alias()).filter(task=task, **about):
         named = {"id": one.pk, "fact": "question", "operation": one.operation_id, "key": one.key, "run": one.run}
         text = one.text if bodies else ""
         yield {**named, "at": one.asked_at, "what": "asked", "how": one.kind, "until": one.until, "text": text}

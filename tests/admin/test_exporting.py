@@ -17,6 +17,7 @@ from pytest_django.fixtures import Settings
 from agentstop import database, export, tokens
 from agentstop import request as requests
 from agentstop.admin import base
+from agentstop.exceptions import Unanswered
 from agentstop.gate import open_gate
 from agentstop.lifecycle import create
 from agentstop.models import Attempt, Operation, Task
@@ -52,6 +53,19 @@ def test_of_an_operation_its_own_facts_alone(login: Login, viewer: User, running
     shown = login(viewer).get(reverse("admin:agentstop_operation_facts", args=[one.pk]))
     assert {fact["operation"] for fact in shown.context["pages"]} == {one.pk}
     assert [fact["fact"] for fact in shown.context["pages"]] == ["attempt", "receipt", "call"]
+
+
+def test_they_are_those_of_the_task_that_are_about_it(running: Run, ann: User, tools: None) -> None:
+    """Decisions and questions about it among them, and nothing about another one or of another task."""
+    with pytest.raises(Unanswered):
+        running.call("a", connector="tools", key="asked", send=lambda op: 1, approve="Send it?", wait=False)
+    stop(running.task_id, by=ann)
+    task, found = task_of(running), export.facts(task_of(running))
+    for one in Operation.objects.filter(task=task).order_by("pk"):
+        about = export.facts(task, operation=one.pk)
+        assert about and about == [fact for fact in found if fact["operation"] == one.pk]
+    assert "question" in {fact["fact"] for fact in about}
+    assert export.facts(create("Another", owner=ann), operation=one.pk) == []
 
 
 def test_who_may_not_read_each_kind_reads_none(login: Login, viewer: User, stranger: User, running: Run) -> None:
