@@ -25,8 +25,7 @@ def events(request: HttpRequest, task: Id, since: Query[shapes.SinceIn]) -> shap
     user = caller(request).user
 
     def look() -> shapes.ReportOut | None:
-        told = telling.whole(task, user)  # which asks again whether this user may see it
-        return told if told.cursor != since.cursor else None
+        return telling.whole_since(since.cursor, task, user)  # which asks again whether this user may see it
 
     found = waits.until(look, task, since.wait)
     return shapes.EventsOut(cursor=found.cursor if found is not None else since.cursor, report=found)

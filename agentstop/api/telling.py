@@ -12,6 +12,7 @@ from agentstop.reports.operation_report import OperationReport
 from agentstop.reports.question_report import QuestionReport
 from agentstop.reports.remedies import name_of
 from agentstop.reports.report import TaskReport
+from agentstop.reports.role import Role
 from agentstop.states import TaskState
 
 
@@ -42,9 +43,18 @@ def _subject(row: Task) -> str:
 
 def whole(task_id: int, user: Any) -> shapes.ReportOut:
     """The report of a task as this user may read it; TaskNotFound where there is none for them."""
+    return _whole(*report.load(task_id, user), user)
+
+
+def whole_since(cursor: str, task_id: int, user: Any) -> shapes.ReportOut | None:
+    """The same, where it reads otherwise than at the cursor."""
     told, role = report.load(task_id, user)
+    return _whole(told, role, user) if told.digest != cursor else None
+
+
+def _whole(told: TaskReport, role: Role, user: Any) -> shapes.ReportOut:
     return shapes.ReportOut(
-        task=task(get_visible(user, task_id)),
+        task=task(get_visible(user, told.id)),
         summary=told.summary,
         agent=told.agent.text,
         failures=told.failures,
@@ -58,13 +68,8 @@ def whole(task_id: int, user: Any) -> shapes.ReportOut:
         stoppable=told.stoppable,
         overdue=told.overdue,
         changes_at=told.changes_at,
-        cursor=cursor(told),
+        cursor=told.digest,
     )
-
-
-def cursor(told: TaskReport) -> str:
-    """Another one whenever what is told is."""
-    return told.digest
 
 
 def operation(told: OperationReport) -> shapes.OperationOut:
