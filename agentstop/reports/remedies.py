@@ -99,14 +99,18 @@ def read_undoing(known: Known, undoings: Sequence[Known]) -> Undoing | None:
     if not undoings:
         return None
     last = undoings[-1]
-    text, tone = sentences.UNDOINGS[last.folded.state]
-    way = known.capability.compensation
-    if last.folded.state is OperationState.SUCCEEDED and way is not None and way.extent is Extent.PARTIAL:
-        text, tone = sentences.UNDONE_IN_PART, Tone.NOTICE
-    if last.folded.state is OperationState.SUCCEEDED and known.folded.doubled:
-        text, tone = UNDONE_ONE_OF_SEVERAL, Tone.NOTICE
+    text, tone = undoing_reads(last.folded.state, known.capability.compensation, doubled=known.folded.doubled)
     answer = said(last.result) if last.folded.state is OperationState.FAILED else ""
     return Undoing(named(last.row), gettext(text), tone, answer)
+
+
+def undoing_reads(state: OperationState, way: Compensation | None, *, doubled: bool) -> tuple[str, Tone]:
+    """What an undoing in this state reads as; `way` and `doubled` are of the operation that it undoes."""
+    if state is OperationState.SUCCEEDED and doubled:
+        return UNDONE_ONE_OF_SEVERAL, Tone.NOTICE
+    if state is OperationState.SUCCEEDED and way is not None and way.extent is Extent.PARTIAL:
+        return sentences.UNDONE_IN_PART, Tone.NOTICE
+    return sentences.UNDOINGS[state]
 
 
 def named(row: Operation) -> Named:

@@ -16,9 +16,8 @@ from agentstop import compensate, connectors, database, follow_up, frozen, per_o
 from agentstop.exceptions import AgentStopError, Denied, Refused, TaskNotFound
 from agentstop.models import Operation
 from agentstop.per_operation import Answer, NotReached
-from agentstop.providers.base import Extent
 from agentstop.reports import freeze_report
-from agentstop.reports.remedies import UNDONE_ONCE
+from agentstop.reports.remedies import UNDONE_ONCE, undoing_reads
 from agentstop.settlement import SETTLED_BY_HAND, NotSettled, SentAgain, settle_by_hand
 from agentstop.states import OperationState
 from agentstop.words import manifold, remedy_words, sentences
@@ -196,13 +195,10 @@ def _undoing(answer: Answer[Any], row: Operation) -> tuple[str, str]:
     if answer.result is None:
         return "info", sentences.UNDOING_BEGAN
     state = OperationState(answer.result.state)
-    text, tone = sentences.UNDOINGS[state]
-    if state is not OperationState.SUCCEEDED:
-        return ("error" if tone is Tone.BAD else "info"), text
-    if row.doubled:
-        return "success", manifold.UNDONE_ONE_OF_SEVERAL
-    way = _way(row)
-    return "success", sentences.UNDONE_IN_PART if way is not None and way.extent is Extent.PARTIAL else text
+    text, tone = undoing_reads(state, _way(row), doubled=row.doubled)
+    if state is OperationState.SUCCEEDED:
+        return "success", text
+    return ("error" if tone is Tone.BAD else "info"), text
 
 
 Read = Callable[[Answer[Any], Operation], tuple[str, str]]
