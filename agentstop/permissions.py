@@ -51,11 +51,12 @@ def get_visible(user: Any, task_id: int) -> Task:
 
 
 def get_allowed(user: Any, permission: str, task_id: int, verb: Decided, *, reason: str = "") -> Task:
-    """The task, for a user who may do this to it; else as `require`, and TaskNotFound where there is none."""
+    """The task, for a user who may do this to it and see it; else as `require`; TaskNotFound where there is none."""
     task = _found(task_id)
     if task is None:
         raise _not_for_you(task_id)
     require(user, permission, task, verb, reason=reason)
+    require(user, "view_task", task, verb, reason=reason)  # what is answered tells of it
     return task
 
 

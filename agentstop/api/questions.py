@@ -14,7 +14,7 @@ from agentstop.api.callers import agent_of, agents, anyone, caller
 from agentstop.api.problems import Problem
 from agentstop.api.shapes import Id, Number
 from agentstop.exceptions import Declined, Expired, TaskNotFound, Unanswered
-from agentstop.models import Question
+from agentstop.models import Question, Task
 from agentstop.models.facts import Decided
 from agentstop.questions import Wish
 from agentstop.reports import question_report
@@ -69,7 +69,7 @@ def read(request: HttpRequest, question: Id) -> shapes.QuestionOut:
 @router.post("/{question}/answer", response=ANSWER, auth=anyone(Scope.READ), operation_id="answer")
 def answer(request: HttpRequest, question: Id, given: shapes.AnswerIn = shapes.NO_ANSWER) -> shapes.QuestionOut:
     """A person answers: a text, one of the choices, or nothing, which approves."""
-    person = caller(request).person
+    person = _person(request, question)
     try:
         answers.answer(question, given.value, by=person)
     except TaskNotFound:
@@ -82,7 +82,7 @@ def answer(request: HttpRequest, question: Id, given: shapes.AnswerIn = shapes.N
 @router.post("/{question}/decline", response=ANSWER, auth=anyone(Scope.READ), operation_id="decline")
 def decline(request: HttpRequest, question: Id, why: shapes.ReasonIn = shapes.NO_REASON) -> shapes.QuestionOut:
     """A person says no: nothing is sent for it."""
-    person = caller(request).person
+    person = _person(request, question)
     try:
         answers.decline(question, by=person, reason=why.reason)
     except TaskNotFound:
@@ -90,14 +90,27 @@ def decline(request: HttpRequest, question: Id, why: shapes.ReasonIn = shapes.NO
     return _told(question)
 
 
+def _person(request: HttpRequest, question: int) -> Any:
+    """Who answers. One who may, and does not see the task, is told as little as a stranger."""
+    person, task = caller(request).person, _task(question)
+    if task is not None and permissions.may(person, "answer_question", task):
+        _visible(request, question)
+    return person
+
+
 def _not_for_you(question: int) -> TaskNotFound:
     return TaskNotFound(f"There is no question {question} for you.")
 
 
 def _visible(request: HttpRequest, question: int) -> None:
-    row = Question.objects.using(database.alias()).select_related("task").filter(pk=question).first()
-    if row is None or not permissions.may(caller(request).user, "view_task", row.task):
+    task = _task(question)
+    if task is None or not permissions.may(caller(request).user, "view_task", task):
         raise _not_for_you(question)
+
+
+def _task(question: int) -> Task | None:
+    row = Question.objects.using(database.alias()).select_related("task").filter(pk=question).first()
+    return None if row is None else row.task
 
 
 def _told(question: int) -> shapes.QuestionOut:

@@ -11,6 +11,7 @@ from pytest_django.fixtures import Settings
 
 from agentstop.models import Decision, Operation, Task
 from agentstop.tokens import Scope
+from tests.admin.conftest import granted
 from tests.api.conftest import Answer, Caller, Token, begun
 from tests.api.table import CALLERS, VERBS, Scene, Verb, told
 
@@ -95,3 +96,19 @@ def test_what_was_tried_without_the_right_is_written_down(people: dict[str, User
     tries = [("stop", "now"), ("start", AGENT), ("fail", AGENT), ("answer", ""), ("decline", "no")]
     expected = [(verb, people[who], reason) for who in ("viewer", "stranger") for verb, reason in tries]
     assert [(each.verb, each.by, each.reason) for each in denied] == [*expected, ("look_up", people["stranger"], "")]
+
+
+def test_a_right_without_sight_of_the_task_does_nothing(people: dict[str, User], tools: None, token: Token) -> None:
+    """What is answered tells of the task: who may not see it is told as little as a stranger."""
+    scene = _scene(Caller(token(people["owner"])))
+    blind = granted(people["stranger"], "start_run", "answer_question")
+    person, agent, before = Caller(user=blind), Caller(token(blind)), _state(scene)
+    run = f"/tasks/{scene.task}/runs/{scene.run}"
+    tried = [
+        agent.post(f"{run}/operations", action="a", connector="tools", key="k"),
+        agent.post(f"{run}/fail"),
+        person.post(f"/questions/{scene.question}/answer"),
+        person.post(f"/questions/{scene.question}/decline", reason="no"),
+    ]
+    assert [each.status for each in tried] == [404] * 4
+    assert _state(scene) == before
