@@ -53,7 +53,7 @@ words: ready
 
 lock:
 	command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
-	uv pip compile pyproject.toml --extra website --extra celery --extra telemetry --group dev --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --extra website --extra celery --extra django-tasks --extra telemetry --group dev --universal --python-version 3.11 --generate-hashes \
 		--upgrade --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements/lock.txt
 	uv pip compile --group bench --constraint requirements/lock.txt --universal --python-version 3.11 --generate-hashes \
 		--upgrade --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements/bench.txt
