@@ -44,6 +44,11 @@ def can_submit(name: str) -> bool:
     return type(get(name)).submit is not Provider.submit
 
 
+def takes_webhooks(name: str) -> bool:
+    """Whether the connector's provider reads what arrives by itself; ConnectorNotConfigured where there is none."""
+    return type(get(name)).webhook is not Provider.webhook
+
+
 def names() -> list[str]:
     return sorted(conf.CONNECTORS)
 

@@ -20,6 +20,7 @@ __all__ = [
     "KeyReused",
     "NoRun",
     "NotOpen",
+    "NotSigned",
     "OutcomeUnknown",
     "PassExpired",
     "Paused",
@@ -153,6 +154,10 @@ class NotOpen(AgentStopError):
     """
 
     why = ""
+
+
+class NotSigned(AgentStopError):
+    """A webhook has no signature of its provider, or one that is too old: nothing in it was believed."""
 
 
 class TaskNotFound(AgentStopError):

@@ -38,6 +38,7 @@ class Heard:
     authoritative: bool = True
     provider_at: datetime | None = None
     answered_at: datetime | None = None  # when the answer was there; None: when it is stored
+    event: str = ""  # which message of the provider's it is: the same one is kept once
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Settled:
     state: str
     outcome: CallOutcome | None = None
     error: str = ""
+    repeated: bool = False  # all of it had been kept before: nothing was
 
 
 def record(
@@ -99,7 +101,10 @@ def _record(
     with database.durable(limited=False):
         locked = storing.locked(operation_id, with_task=admission is not None)
         operation, now = locked.operation, locked.now
-        receipts = [_receipt(operation, one, now) for one in heard]
+        fresh_ones = _not_kept(operation, heard)
+        if heard and not fresh_ones:
+            return Settled(operation.state, repeated=True)
+        receipts = [_receipt(operation, one, now) for one in fresh_ones]
         _fold_in([operation], now, receipts, followed=followed)
         call, entry = None, None
         if admission is not None:
@@ -109,6 +114,16 @@ def _record(
             refold([Operation.objects.using(database.alias()).get(pk=operation.compensates_id)], now)
     wake.announce(operation.task_id)
     return _settled(operation, call)
+
+
+def _not_kept(operation: Operation, heard: Sequence[Heard]) -> Sequence[Heard]:
+    """Without the messages that were kept before; the operation's lock decides between two that arrive at once."""
+    events = {one.event for one in heard if one.event}
+    if not events:
+        return heard
+    kept = Receipt.objects.using(database.alias()).filter(operation=operation, event__in=events)
+    known = set(kept.values_list("event", flat=True))
+    return [one for one in heard if one.event not in known]
 
 
 def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
@@ -129,6 +144,7 @@ def _receipt(operation: Operation, heard: Heard, now: datetime) -> Receipt:
         cut=body.cut,
         authoritative=heard.authoritative,
         provider_at=heard.provider_at,
+        event=heard.event,
     )
 
 

@@ -53,12 +53,15 @@ def _inner(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def door(view: View, queries: Mapping[str, Collection[str]]) -> View:
-    """The view behind it, outside any transaction. `queries`: the names that a query may have, by method."""
+def door(view: View, queries: Mapping[str, Collection[str]], *, of_others: bool = False) -> View:
+    """The view behind it, outside any transaction. `queries`: the names that a query may have, by method.
+
+    `of_others`: what is sent there has a form of its own, with whatever query the address was given.
+    """
 
     @functools.wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        refused = _unreadable(request) or _unknown(request, queries)
+        refused = _unreadable(request) or (None if of_others else _not_json(request) or _unknown(request, queries))
         if refused is not None:
             return refused
         response = view(request, *args, **kwargs)
@@ -79,9 +82,11 @@ def _unreadable(request: HttpRequest) -> HttpResponse | None:
         return problems.answer("malformed")
     if too_large:
         return problems.answer("too_large", f"At most {largest} bytes are read.")
-    if request.body and request.content_type != "application/json":
-        return problems.answer("not_json")
     return None
+
+
+def _not_json(request: HttpRequest) -> HttpResponse | None:
+    return problems.answer("not_json") if request.body and request.content_type != "application/json" else None
 
 
 def _unknown(request: HttpRequest, queries: Mapping[str, Collection[str]]) -> HttpResponse | None:

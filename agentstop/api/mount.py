@@ -10,7 +10,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from agentstop import __version__
-from agentstop.api import doors, events, operations, problems, questions, runs, tasks
+from agentstop.api import doors, events, operations, problems, questions, runs, tasks, webhooks
 from agentstop.api.problems import CONTENT_TYPE, Problem
 from agentstop.exceptions import AgentStopError
 
@@ -43,6 +43,7 @@ api.add_router("/tasks/{task}/runs/{run}/operations", operations.of_runs)
 api.add_router("/tasks/{task}/runs/{run}/questions", questions.of_runs)
 api.add_router("/operations", operations.router)
 api.add_router("/questions", questions.router)
+api.add_router("/webhooks", webhooks.router)
 
 
 @api.exception_handler(Problem)
@@ -88,7 +89,7 @@ def patterns() -> list[URLPattern]:
 def _behind(pattern: URLPattern, queries: dict[str, dict[str, frozenset[str]]]) -> URLPattern:
     route = "/" + str(pattern.pattern).replace("<", "{").replace(">", "}")
     view = doors.nowhere if pattern.name == "api-root" else pattern.callback
-    pattern.callback = doors.door(view, queries.get(route, {}))
+    pattern.callback = doors.door(view, queries.get(route, {}), of_others=pattern.name == webhooks.OF_OTHERS)
     return pattern
 
 

@@ -18,10 +18,12 @@ from agentstop.exceptions import (
     Denied,
     Frozen,
     NotOpen,
+    NotSigned,
     Refused,
     TaskNotFound,
 )
 from agentstop.starting import NotStarted
+from agentstop.webhooks import NotOurs, NoWebhooks
 from agentstop.words.problem_words import PROBLEMS
 
 CONTENT_TYPE = "application/problem+json"
@@ -32,6 +34,9 @@ REASONS: Sequence[tuple[type[AgentStopError], str]] = (
     (Denied, "denied"),
     (BadToken, "bad_pass"),
     (NotOpen, "not_open"),
+    (NotSigned, "not_signed"),
+    (NoWebhooks, "not_found"),
+    (NotOurs, "not_ours"),
     (NotStarted, "not_started"),
     (ConnectorNotConfigured, "invalid"),
 )

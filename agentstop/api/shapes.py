@@ -344,6 +344,13 @@ class ReceiptOut(Out):
     error: str
 
 
+class ReceivedOut(Out):
+    """The operations of which a webhook said something new, and those of which it was heard before."""
+
+    kept: list[int]
+    repeated: list[int]
+
+
 class LookedOut(Out):
     """`asked` is false where the provider cannot be asked about it."""
 

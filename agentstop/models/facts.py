@@ -7,6 +7,7 @@ from enum import StrEnum
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Left
 
 from agentstop.bodies import Form
 from agentstop.models.fields import one_of, where_there_is, word_field
@@ -14,6 +15,8 @@ from agentstop.models.operation import Operation
 from agentstop.models.questions import Question
 from agentstop.models.task import Task
 from agentstop.states import Claim, Source, Verb
+
+REF_BEGINNING = 100  # characters of a reference by which it is found
 
 
 class Decided(StrEnum):
@@ -151,10 +154,18 @@ class Receipt(models.Model):
     authoritative = models.BooleanField(default=True)  # of a look-up: "not found" proves absence
     provider_at = models.DateTimeField(null=True, blank=True)  # the provider's own clock, where it told
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    event = models.CharField(max_length=64, blank=True, default="", db_default="")  # digest of a webhook's name for it
 
     class Meta:
         default_permissions = ("view",)
+        indexes = [
+            # A webhook names what it is about by its reference alone. The beginning serves: some are long.
+            models.Index(Left("ref", REF_BEGINNING), condition=~Q(ref=""), name="agentstop_receipt_ref"),
+        ]
         constraints = [
+            models.UniqueConstraint(
+                fields=["operation", "event"], condition=~Q(event=""), name="agentstop_receipt_event_once"
+            ),
             one_of("claim", Claim, "agentstop_receipt_claim"),
             one_of("source", Source, "agentstop_receipt_source"),
             models.CheckConstraint(

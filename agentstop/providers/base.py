@@ -5,7 +5,7 @@ A provider says what it heard; what that means is folded elsewhere. Every call h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -178,6 +178,26 @@ class CancelReply:
     answer: Answer | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """What has arrived by itself: whoever knows the address can send it, so its signature is checked first."""
+
+    headers: Mapping[str, str]  # by name in lower case
+    body: bytes  # as it arrived: a signature is about these bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a signed webhook says of one operation, which it names by `key` or else by `answer.ref`.
+
+    The claims are those of a provider that was not asked: accepted, running, succeeded, failed or cancelled.
+    """
+
+    answer: Answer
+    key: str = ""  # the idempotency key, where the provider gives it back
+    event: str = ""  # the provider's name for this message, the same however often it is delivered; empty: its bytes
+
+
 BeforeWrite = Callable[[], None]
 """Called as the last thing before the first byte; raises `PassExpired` where nothing may leave."""
 
@@ -237,6 +257,14 @@ class Provider:
     async def look_up(self, submission: Submission, *, deadline: float) -> Answer | None:
         """Ask what became of it, without any effect. None: the provider could not be asked (try again later)."""
         raise NotImplementedError(f"{type(self).__name__} cannot look up")
+
+    def webhook(self, webhook: Webhook) -> Sequence[Pushed]:
+        """What a webhook says of operations, once its signature was checked; nothing where it is about none.
+
+        Raises NotSigned where it is not proven to be the provider's, ValueError where it cannot be read. Called in the
+        thread of the request: it asks nobody.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes no webhooks")
 
     async def aclose(self) -> None:
         """Release sockets. Called when the process ends, never by a stop."""

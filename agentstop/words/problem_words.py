@@ -38,8 +38,14 @@ PROBLEMS = {
     "connector_not_allowed": ProblemWords(
         403, _("This token may not use that connector"), _("Use a token that names the connector.")
     ),
+    "not_signed": ProblemWords(
+        403, _("This is not signed by the provider"), _("Send it as the provider has signed it, and soon after.")
+    ),
     "denied": ProblemWords(403, _("You may not do that"), _("Ask the owner of the task or an operator.")),
     "not_found": ProblemWords(404, _("There is no such thing for you"), _("Check the address, or ask its owner.")),
+    "not_ours": ProblemWords(
+        404, _("This is about nothing that is known here"), _("Deliver it again later: it may not be known yet.")
+    ),
     "no_such_method": ProblemWords(
         405, _("This address does not take that method"), _("Use one of those that the header Allow names.")
     ),
