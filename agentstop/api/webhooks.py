@@ -15,7 +15,7 @@ from agentstop.webhooks import Received
 router = Router(tags=["webhooks"])
 
 OF_OTHERS = "webhook"  # the address whose senders decide in which form they send
-ANY_BODY = {"requestBody": {"content": {"application/json": {"schema": {}}}, "required": True}}
+BODY = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True}}
 
 
 @router.post(
@@ -24,7 +24,7 @@ ANY_BODY = {"requestBody": {"content": {"application/json": {"schema": {}}}, "re
     auth=None,
     operation_id="webhook",
     url_name=OF_OTHERS,
-    openapi_extra=ANY_BODY,
+    openapi_extra=BODY,
 )
 def receive(request: HttpRequest, connector: str) -> Received:
     """What a provider says by itself, signed as its connector has it. Answered once it is kept.
