@@ -53,7 +53,8 @@ def receive(connector: str, webhook: Webhook) -> Received:
     if len(said) > MOST:
         raise ValueError(f"it tells of {len(said)} operations, more than {MOST} at once")
     found = [(one, _operation(connector, one)) for one in said]
-    kept, repeated = [], []
+    kept: list[int] = []
+    repeated: list[int] = []
     for one, operation in found:
         if operation is not None:
             (repeated if _keep(operation, connector, one, webhook) else kept).append(operation)

@@ -134,11 +134,8 @@ def test_the_same_message_is_no_second_fact(
     _, operation = job
     body, barrier = event("working", id="e-1"), Barrier(2)
 
-    def deliver() -> httpx.Response:
+    def deliver() -> webhooks.Received:
         barrier.wait(HANG_GUARD)
-        return webhook_of(body)
-
-    def webhook_of(body: bytes) -> Any:
         return webhooks.receive("printer", Webhook(signed(body), body))
 
     both = [in_thread(deliver).result for _ in range(2)]
@@ -149,7 +146,7 @@ def test_the_same_message_is_no_second_fact(
     assert facts() == before
     monkeypatch.setattr(settle, "_not_kept", lambda operation, heard: heard)
     with pytest.raises(IntegrityError):
-        webhook_of(body)
+        webhooks.receive("printer", Webhook(signed(body), body))
     assert facts() == before
     monkeypatch.undo()
     unnamed = event("working")
