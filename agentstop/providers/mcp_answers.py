@@ -72,11 +72,12 @@ def task_answer(tool: McpTool, task: Mapping[str, Any], *, source: Source, asked
     ref, body, wait = str(task.get("taskId", "")), _text(task), _poll(task)
     if claim is None:
         return Answer(Claim.LOST, Source.PROVIDER, ref=ref, body=body)
-    if claim is Claim.RUNNING and not asked:
+    result = task.get("result")
+    over_without_result = claim is Claim.SUCCEEDED and not isinstance(result, Mapping)
+    if not asked and (claim is Claim.RUNNING or over_without_result):  # a ticket: what became of it is asked for
         return Answer(Claim.ACCEPTED, ref=ref, body=body, retry_after=wait)
     if claim is Claim.CANCELLED:
         return Answer(claim, Source.INTERMEDIARY, ref=ref, body=body)
-    result = task.get("result")
     if claim is Claim.SUCCEEDED and isinstance(result, Mapping):
         return _of_task(result_answer(tool, result), source, ref)
     if claim is Claim.FAILED and tool.errors != ToolErrors.FAILED:

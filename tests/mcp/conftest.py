@@ -21,6 +21,7 @@ pytest.importorskip("mcp", reason="needs the official MCP SDK: pip install 'agen
 
 from agentstop.providers.mcp import McpProvider, McpTool
 from agentstop.providers.mcp_tool import HANDSHAKE, STATELESS
+from tests.mcp.playing import Playing, another, scripted_over_http
 
 ROOT = Path(__file__).parent.parent.parent
 COMBINATIONS = [(transport, revision) for transport in ("stdio", "http") for revision in (HANDSHAKE, STATELESS)]
@@ -86,6 +87,22 @@ def referee(request: pytest.FixtureRequest, http_server: tuple[str, Path], ended
     address, folder = http_server
     transport, revision = request.param
     return Referee(folder, address, transport, revision)
+
+
+@pytest.fixture(scope="session")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The scripted server over HTTP, for the whole run."""
+    folder = tmp_path_factory.mktemp("scripted")
+    with scripted_over_http(folder) as address:
+        yield address, folder
+
+
+@pytest.fixture(params=COMBINATIONS, ids=[f"{transport}-{revision}" for transport, revision in COMBINATIONS])
+def playing(request: pytest.FixtureRequest, scripted: tuple[str, Path]) -> Playing:
+    """The scripted server with a ledger of its own, over one transport in one revision; select with `indirect`."""
+    address, folder = scripted
+    transport, revision = request.param
+    return Playing(another(folder), transport, revision, address)
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from django.contrib.auth.models import User
 from agentstop import connectors, reconcile
 from agentstop.models import Operation
 from agentstop.providers import mcp_lines
-from agentstop.providers.mcp import McpProvider
+from agentstop.providers.mcp import McpProvider, McpTool
+from agentstop.providers.mcp_answers import result_answer
 from agentstop.runs import Run, begin
-from agentstop.states import Cancellation, OperationState
+from agentstop.states import Cancellation, Claim, OperationState
 from agentstop.stop import stop
 from agentstop.words.sentences import Label
 from tests.conftest import HANG_GUARD, InThread
@@ -168,6 +169,13 @@ class TestTasks:
         eventually(lambda: ref(run), f"task-{name}")
         raw.go(name)
         assert caller.result(HANG_GUARD).result == "the job is done"
+
+    def test_a_ticket_of_what_is_over_already_is_asked_for_its_result(self) -> None:
+        """R19: without the result it is no success that an agent could go on with."""
+        ticket = {"taskId": "t-1", "status": "completed"}
+        for result in ({"task": ticket}, {"resultType": "task", **ticket}):
+            answer = result_answer(McpTool(task=True), result)
+            assert (answer.claim, answer.ref) == (Claim.ACCEPTED, "t-1")
 
     def test_a_task_that_its_server_calls_cancelled_may_have_had_its_effect(
         self, raw: Referee, name: str, in_thread: InThread, ann: User

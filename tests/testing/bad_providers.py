@@ -6,7 +6,15 @@ import asyncio
 import threading
 from dataclasses import replace
 
-from agentstop.providers.base import Answer, CancelReply, Capability, Context, Submission, SubmitIdempotency
+from agentstop.providers.base import (
+    Answer,
+    CancelReply,
+    Capability,
+    Compensation,
+    Context,
+    Submission,
+    SubmitIdempotency,
+)
 from agentstop.providers.http import HttpProvider
 from agentstop.states import Claim, Source
 
@@ -136,3 +144,8 @@ class CancelClosesTheConnection(Bad):
         self.over.set()
         await asyncio.sleep(0)
         return await super().cancel(submission, context)
+
+
+class IsUndoneByNothing(Bad):
+    def capability(self, action: str) -> Capability:
+        return replace(super().capability(action), compensation=Compensation("no.such.action"))

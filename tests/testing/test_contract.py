@@ -34,6 +34,7 @@ from tests.testing.bad_providers import (
     DoesNotEnd,
     FindsNothing,
     FindsWhatIsNot,
+    IsUndoneByNothing,
     KnowsEveryAction,
     LooksUpBySending,
     NeverAsks,
@@ -135,6 +136,7 @@ BROKEN: list[Case] = [
     (FindsWhatIsNot, checks.a_look_up_has_no_effect_and_finds_nothing_where_nothing_is, "it is succeeded", {}),
     (TellsItsSecret, checks.a_submit_is_told_as_what_it_was, "told a secret", {}),
     (ContradictsItself, checks.the_record_is_one_and_agrees_with_itself, "submit is not key", {}),
+    (IsUndoneByNothing, checks.what_undoes_it_is_an_action_of_it, "which is no action of it", {}),
     (KnowsEveryAction, checks.an_unknown_action_is_a_lookup_error, "raised no LookupError", {}),
     (SaysCancelledAndGoesOn, checks.a_cancel_is_told_as_what_it_was, "the ledger has 1 effects", SHORTLY),
 ]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from agentstop.exceptions import PassExpired
 from agentstop.providers.base import Answer, Capability, Context, LookUp, SubmitIdempotency
 from agentstop.states import FINAL_CLAIMS, SIGNS_OF_LIFE, Claim, Source
-from agentstop.testing.contract.trial import GUARD, Broken, NotTried, Subject, Trial, needs, require, within
+from agentstop.testing.contract.trial import GUARD, Broken, Going, NotTried, Subject, Trial, needs, require, within
 
 SHORT = 0.5  # seconds of a deadline that is meant to be overrun
 TRIES = 100  # look-ups until a lag is over
@@ -23,6 +23,16 @@ async def the_record_is_one_and_agrees_with_itself(trial: Trial) -> None:
     require(isinstance(trial.capability, Capability), f"capability() answered {trial.capability!r:.100}")
     problems = list(trial.capability.problems())
     require(not problems, f"its capability record {'; '.join(problems)}")
+
+
+async def what_undoes_it_is_an_action_of_it(trial: Trial) -> None:
+    undoing = trial.capability.compensation
+    if undoing is None:
+        raise NotTried("its record says that it cannot be undone here")
+    try:
+        trial.provider.capability(undoing.action)
+    except LookupError as error:
+        raise Broken(f"its record says that {undoing.action} undoes it, which is no action of it: {error}") from error
 
 
 async def an_unknown_action_is_a_lookup_error(trial: Trial) -> None:
@@ -142,7 +152,8 @@ async def a_cancel_is_told_as_what_it_was(trial: Trial) -> None:
     asked = trial.asked
     reply = await trial.cancel(going.ref)
     require(trial.asked > asked or reply.claim is Claim.UNSENT, "cancelled without calling context.before_write()")
-    answers = [await going.sending, reply.answer]
+    await trial.effects()
+    answers = [await _heard(going), reply.answer]
     over = any(answer is not None and answer.claim is Claim.CANCELLED for answer in answers if _providers_own(answer))
     over = over or (reply.claim is Claim.CANCELLED and trial.capability.ack_is_final)
     effects = await trial.effects()
@@ -168,6 +179,15 @@ async def closing_twice_is_harmless(trial: Trial) -> None:
 
 def _void() -> None:
     raise PassExpired("The pass of this check is void.")
+
+
+async def _heard(going: Going) -> Answer | None:
+    """What its send has answered by now. Asked to cancel, it need not answer: its caller leaves, as after a stop."""
+    done, _ = await asyncio.wait({going.sending}, timeout=SHORT)
+    if done:
+        return going.sending.result()
+    going.sending.cancel()
+    return None
 
 
 def _asked(trial: Trial) -> LookUp:
@@ -199,6 +219,7 @@ def _providers_own(answer: Answer | None) -> bool:
 Check = Callable[[Trial], Awaitable[None]]
 CHECKS: Sequence[Check] = (
     the_record_is_one_and_agrees_with_itself,
+    what_undoes_it_is_an_action_of_it,
     an_unknown_action_is_a_lookup_error,
     a_submit_is_told_as_what_it_was,
     the_pass_is_asked_before_the_write,
