@@ -21,7 +21,6 @@ HUNG = 120.0  # seconds after which nobody waits for it any more
 
 Message = dict[str, Any]
 Say = Callable[[Message], None]
-Given = tuple[threading.Event, str]  # set when the call is to be given up; its key
 
 
 class Lost(Exception):
