@@ -1,13 +1,14 @@
-"""The whole suite on SQLite and, beside it, all but browser and model on PostgreSQL; what could not run is named last.
+"""The suite on SQLite, on PostgreSQL, and with a browser and the model; what could not run is named last.
 
 python -m tests.everything [--require-all] [words for pytest …]
 
-Most tests wait: for sockets, processes and locks. So both parts run at the same time. What the second one prints is
-kept in `.cache/tests/`, and shown when the first one is through.
+Most tests wait: for sockets, processes and locks. So all parts run at the same time. The first one is shown as it
+goes; what the others print is kept in `.cache/tests/`, and shown when those before them are through.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PRINTED = ROOT / ".cache" / "tests"
 # What no database has a part in: run once, beside the first one.
 WITHOUT_A_DATABASE = ("tests/bench", "tests/folding", "tests/providers", "tests/testing", "tests/wording")
+NEITHER = "not browser and not model"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 SOME_FAILED = 1
 NO_TEST_SELECTED = 5  # pytest's exit status; with `-k` it is no failure of a part
@@ -106,12 +108,14 @@ class Report:
 
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started here is stopped
-    require_all = "--require-all" in arguments
-    words = [word for word in arguments if word != "--require-all"]
+    asked, words = asked_for(arguments)
+    require_all = asked.require_all
     report = Report()
     try:
         with ExitStack() as servers:
-            run([part for part in (on_sqlite(words, report), on_postgresql(words, report, servers)) if part], report)
+            select = Select(asked.m, words)
+            found = (on_sqlite(select, report), with_a_browser(select, report), on_postgresql(select, report, servers))
+            run([part for part in found if part], report)
     except KeyboardInterrupt:
         report.missing.append("THE REST, SINCE IT WAS INTERRUPTED. RUN: make test")
         require_all = True
@@ -119,27 +123,53 @@ def main(arguments: list[str]) -> int:
     return report.exit_status(require_all=require_all)
 
 
-def on_sqlite(words: list[str], report: Report) -> Part:
-    browser = chromium()
-    if browser is None and not any("not browser" in word for word in words):
-        report.missing.append("THE BROWSER TESTS, SINCE NO CHROMIUM WAS FOUND. RUN: apt-get install chromium")
-    if (absent := explore.missing()) and not any("not model" in word for word in words):
-        why = f"THE MODEL, SINCE THERE IS NO {' AND NO '.join(absent).upper()}"
-        report.missing.append(f"{why}. RUN: apt-get install {explore.PACKAGES}")
+def asked_for(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What this module reads itself, and the words for pytest in their order."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--require-all", action="store_true")
+    parser.add_argument("-m", default="")
+    return parser.parse_known_args(arguments)
+
+
+@dataclass(frozen=True)
+class Select:
+    """The tests of a part: those with its own marks, of those that were asked for."""
+
+    marks: str
+    words: list[str]
+
+    def of(self, own: str, *more: str) -> list[str]:
+        return ["-m", f"({own}) and ({self.marks})" if self.marks else own, *more, *self.words]
+
+
+def on_sqlite(select: Select, report: Report) -> Part:
     if redis_program() is None:
         report.missing.append("EVERYTHING ON CELERY, SINCE NO REDIS WAS FOUND. RUN: apt-get install redis-server")
-    selected = [] if browser else ["-m", "not browser"]
-    return Part("SQLite", [*selected, *words], {"DATABASE_URL": "", "CHROMIUM": browser or ""})
+    return Part("SQLite", select.of(NEITHER), {"DATABASE_URL": ""})
 
 
-def on_postgresql(words: list[str], report: Report, servers: ExitStack) -> Part | None:
+def with_a_browser(select: Select, report: Report) -> Part | None:
+    """The pages in Chromium, and every state of the model: what is run once, on SQLite or on no database."""
+    browser, absent = chromium(), explore.missing()
+    if browser is None:
+        report.missing.append("THE BROWSER TESTS, SINCE NO CHROMIUM WAS FOUND. RUN: apt-get install chromium")
+    if absent:
+        why = f"THE MODEL, SINCE THERE IS NO {' AND NO '.join(absent).upper()}"
+        report.missing.append(f"{why}. RUN: apt-get install {explore.PACKAGES}")
+    marks = [*(["browser"] if browser else []), *([] if absent else ["model"])]
+    if not marks:
+        return None
+    return Part("Browser and model", select.of(" or ".join(marks)), {"DATABASE_URL": "", "CHROMIUM": browser or ""})
+
+
+def on_postgresql(select: Select, report: Report, servers: ExitStack) -> Part | None:
     try:
         url = servers.enter_context(server())
     except PostgresMissing:
         report.missing.append("EVERYTHING ON POSTGRESQL, SINCE NO SERVER WAS FOUND. RUN: apt-get install postgresql")
         return None
     apart = [f"--ignore={path}" for path in WITHOUT_A_DATABASE]
-    return Part("PostgreSQL", ["-m", "not browser and not model", *apart, *words], {"DATABASE_URL": url})
+    return Part("PostgreSQL", select.of(NEITHER, *apart), {"DATABASE_URL": url})
 
 
 @contextmanager
