@@ -24,18 +24,27 @@ def call(request: Request, manner: Manner, text: str) -> Outcome:
     """
     calls.require_sender(request, manner)
     calls.require_thread(request)
+    try:
+        found = cleared(request, text, wait=manner.wait)
+    except (Stopped, Superseded, Finished) as over:
+        return Outcome(CallOutcome.IGNORED, over.operation, error=str(over), refusal=over)
+    return found if isinstance(found, Outcome) else calls.call(found, manner)
+
+
+def cleared(request: Request, text: str, *, wait: bool) -> Request | Outcome:
+    """The request with a person's yes to it, for the gate; the outcome where it has succeeded before.
+
+    Raises Declined, which is recorded, and what asking and the gate raise; with `wait=False` Unanswered and Paused.
+    """
     wish = _wish(request, text)
     try:
-        found = _begin(request, manner)
-        if isinstance(found, Outcome):
-            return found
-        questions.ask(_of(found, wish), wait=manner.wait)
+        found = _begin(request, wait)
+        if not isinstance(found, Outcome):
+            questions.ask(_of(found, wish), wait=wait)
     except Declined as declined:
         declined.operation = refusals.declined(request)
         raise
-    except (Stopped, Superseded, Finished) as over:
-        return Outcome(CallOutcome.IGNORED, over.operation, error=str(over), refusal=over)
-    return calls.call(found, manner)
+    return found
 
 
 async def acall(request: Request, manner: Manner, text: str) -> Outcome:
@@ -43,7 +52,7 @@ async def acall(request: Request, manner: Manner, text: str) -> Outcome:
     calls.require_sender(request, manner)
     wish = _wish(request, text)
     try:
-        found = await in_domain(_begin, request, manner)
+        found = await in_domain(_begin, request, manner.wait)
         if isinstance(found, Outcome):
             return found
         await questions.aask(await in_domain(_of, found, wish), wait=manner.wait)
@@ -78,13 +87,13 @@ def _of(request: Request, wish: Wish) -> Wish:
     return replace(wish, key=f"call:{request.incarnation}:{wish.key}:{request.key}", operation=operation)
 
 
-def _begin(request: Request, manner: Manner) -> Request | Outcome:
+def _begin(request: Request, wait: bool) -> Request | Outcome:
     """List the operation, and find which incarnation of it a person is asked about; the outcome where it is there."""
     operation = refusals.prepare(request)
     try:
         found = refusals.explain(request)
     except (Paused, OutcomeUnknown) as hindrance:  # it may be gone when the answer comes: the gate looks again
-        if isinstance(hindrance, Paused) and not manner.wait:
+        if isinstance(hindrance, Paused) and not wait:
             raise
         found = Operation.objects.using(database.alias()).get(pk=operation).incarnation
     if isinstance(found, Replay):

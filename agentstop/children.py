@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from agentstop import database, liveness
@@ -34,6 +35,12 @@ class WaitsForChildren:
         """As `wait_for`; no thread waits meanwhile."""
         child_id, number = await in_domain(_named, self, child)
         return await auntil(partial(_ended, self, child_id, number), child_id, self.task_id, timeout=timeout)
+
+
+def look(parent: Served, child_id: int) -> Callable[[], RunState | None]:
+    """For one who comes back: how that child of a run has ended by now, or None. Raises as `wait_for` does."""
+    named = _named(parent, child_id)
+    return partial(_ended, parent, *named)
 
 
 def _named(parent: Served, child: Served | Task | int) -> tuple[int, int]:

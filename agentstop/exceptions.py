@@ -123,6 +123,7 @@ class Unanswered(Refused):
     """Nobody has answered the run's question yet: come back later, and ask with the same key."""
 
     reason = "unanswered"
+    question: int | None = None  # the one that waits
 
 
 class PassExpired(AgentStopError):

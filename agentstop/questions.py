@@ -144,7 +144,7 @@ def ask(wish: Wish, *, wait: bool = True) -> Answered:
     question, left = put(wish)
     look = partial(_look, question)
     if not wait:
-        return _now(wish, look())
+        return _now(wish, question, look())
     try:
         return waiting.until(look, wish.task, timeout=left)
     except TimeoutError:  # by our own clock: what it finds by the database's decides
@@ -156,16 +156,18 @@ async def aask(wish: Wish, *, wait: bool = True) -> Answered:
     question, left = await in_domain(put, wish)
     look = partial(_look, question)
     if not wait:
-        return _now(wish, await in_domain(look))
+        return _now(wish, question, await in_domain(look))
     try:
         return await waiting.auntil(look, wish.task, timeout=left)
     except TimeoutError:
         return await waiting.auntil(look, wish.task)
 
 
-def _now(wish: Wish, found: Answered | None) -> Answered:
+def _now(wish: Wish, question: Question, found: Answered | None) -> Answered:
     if found is None:
-        raise Unanswered(f"Question {wish.key!r} of task {wish.task} is not answered yet. Ask again later.")
+        error = Unanswered(f"Question {wish.key!r} of task {wish.task} is not answered yet. Ask again later.")
+        error.question = question.pk
+        raise error
     return found
 
 

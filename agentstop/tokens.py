@@ -29,7 +29,8 @@ class Scope(StrEnum):
 
     READ = "read"  # see tasks, operations and questions
     CREATE = "create"  # create tasks
-    CONTROL = "control"  # stop, pause, resume, look up
+    CONTROL = "control"  # stop, pause, resume, look up, type for the agent
+    FREEZE = "freeze"  # hold dispatch for everybody, and lift what holds it
     RUN = "run"  # be the agent: begin runs, pass the gate, hand in receipts, ask people
 
 

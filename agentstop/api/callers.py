@@ -9,10 +9,10 @@ from django.http import HttpRequest
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
-from agentstop import permissions, tokens
+from agentstop import database, permissions, tokens
 from agentstop.api.problems import Problem
-from agentstop.exceptions import Denied
-from agentstop.models import ServiceToken, Task
+from agentstop.exceptions import Denied, TaskNotFound
+from agentstop.models import Operation, ServiceToken, Task
 from agentstop.models.facts import Decided
 from agentstop.tokens import Scope
 
@@ -107,6 +107,24 @@ def agent_of(request: HttpRequest, task: int, *, verb: Decided | None = None) ->
     if not permissions.may(who.user, "start_run", found):
         raise Denied(f"You may see task {task}, and not run it. Ask its owner or an operator.")
     return found
+
+
+def person_for(request: HttpRequest, operation: int, permission: str, verb: Decided, reason: str) -> Any:
+    """The person, who may do this to the operation and see it; a try without the right is kept, a stranger's too."""
+    person = caller(request).person
+    row = Operation.objects.using(database.alias()).filter(pk=operation).first()
+    try:
+        if row is None:
+            raise no_operation(operation)
+        permissions.get_allowed(person, permission, row.task_id, verb, reason=reason)
+    except TaskNotFound:
+        raise no_operation(operation) from None
+    return person
+
+
+def no_operation(operation: int) -> TaskNotFound:
+    """Nothing is learned of one that is there."""
+    return TaskNotFound(f"There is no operation {operation} for you.")
 
 
 def require_connector(request: HttpRequest, connector: str) -> None:

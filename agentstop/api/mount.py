@@ -10,7 +10,20 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from agentstop import __version__
-from agentstop.api import doors, events, operations, problems, questions, runs, tasks, webhooks
+from agentstop.api import (
+    children,
+    doors,
+    events,
+    freezes,
+    inputs,
+    operations,
+    problems,
+    questions,
+    runs,
+    stops,
+    tasks,
+    webhooks,
+)
 from agentstop.api.problems import CONTENT_TYPE, Problem
 from agentstop.exceptions import AgentStopError
 
@@ -41,6 +54,12 @@ api.add_router("/tasks", events.router)
 api.add_router("/tasks/{task}/runs", runs.router)
 api.add_router("/tasks/{task}/runs/{run}/operations", operations.of_runs)
 api.add_router("/tasks/{task}/runs/{run}/questions", questions.of_runs)
+api.add_router("/tasks/{task}/inputs", inputs.of_tasks)
+api.add_router("/tasks/{task}/runs/{run}/inputs", inputs.of_runs)
+api.add_router("/tasks/{task}/runs/{run}/children", children.router)
+api.add_router("/inputs", inputs.router)
+api.add_router("/stops", stops.router)
+api.add_router("/freezes", freezes.router)
 api.add_router("/operations", operations.router)
 api.add_router("/questions", questions.router)
 api.add_router("/webhooks", webhooks.router)

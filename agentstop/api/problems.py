@@ -22,6 +22,8 @@ from agentstop.exceptions import (
     Refused,
     TaskNotFound,
 )
+from agentstop.freeze import NoSuchFreeze
+from agentstop.settlement import NotSettled, SentAgain
 from agentstop.starting import NotStarted
 from agentstop.webhooks import NotOurs, NoWebhooks
 from agentstop.words.problem_words import PROBLEMS
@@ -34,6 +36,9 @@ REASONS: Sequence[tuple[type[AgentStopError], str]] = (
     (Denied, "denied"),
     (BadToken, "bad_pass"),
     (NotOpen, "not_open"),
+    (SentAgain, "sent_again"),
+    (NotSettled, "not_settled"),
+    (NoSuchFreeze, "not_found"),
     (NotSigned, "not_signed"),
     (NoWebhooks, "not_found"),
     (NotOurs, "not_ours"),
@@ -101,6 +106,13 @@ def of_error(error: AgentStopError) -> HttpResponse | None:
         until = error.until if isinstance(error, Frozen) else None
         return answer(reason, str(error), operation=error.operation, until=until)
     return next((answer(reason, str(error)) for kind, reason in REASONS if isinstance(error, kind)), None)
+
+
+def reason_of(error: AgentStopError) -> str:
+    """The word for an error of the domain; "failed" where it is a fault of this site."""
+    if isinstance(error, Refused):
+        return error.reason
+    return next((reason for kind, reason in REASONS if isinstance(error, kind)), "failed")
 
 
 def of_validation(errors: Sequence[dict[str, Any]]) -> HttpResponse:

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from agentstop import answers, database, permissions, question_facts, questions
+from agentstop import answers, database, permissions, questions
 from agentstop.api import shapes, telling, waits
 from agentstop.api.answers import REFUSALS
 from agentstop.api.callers import agent_of, agents, anyone, caller
@@ -17,7 +17,6 @@ from agentstop.exceptions import Declined, Expired, TaskNotFound, Unanswered
 from agentstop.models import Question, Task
 from agentstop.models.facts import Decided
 from agentstop.questions import Wish
-from agentstop.reports import question_report
 from agentstop.tokens import Scope
 
 of_runs = Router(tags=["questions"])
@@ -37,7 +36,7 @@ def ask(
     agent_of(request, task, verb=Decided.START)
     checked = _wish(task, run, wish)
     waits.until(lambda: _look(checked), task, how.wait)
-    return _told(Question.objects.using(database.alias()).get(task=task, run=run, key=checked.key).pk)
+    return telling.asked(Question.objects.using(database.alias()).get(task=task, run=run, key=checked.key).pk)
 
 
 def _wish(task: int, run: int, wish: shapes.AskIn) -> Wish:
@@ -63,7 +62,7 @@ def _look(wish: Wish) -> bool | None:
 def read(request: HttpRequest, question: Id) -> shapes.QuestionOut:
     """A question, and what became of it."""
     _visible(request, question)
-    return _told(question)
+    return telling.asked(question)
 
 
 @router.post("/{question}/answer", response=ANSWER, auth=anyone(Scope.READ), operation_id="answer")
@@ -76,7 +75,7 @@ def answer(request: HttpRequest, question: Id, given: shapes.AnswerIn = shapes.N
         raise _not_for_you(question) from None
     except ValueError as error:
         raise Problem("invalid", str(error)) from error
-    return _told(question)
+    return telling.asked(question)
 
 
 @router.post("/{question}/decline", response=ANSWER, auth=anyone(Scope.READ), operation_id="decline")
@@ -87,7 +86,7 @@ def decline(request: HttpRequest, question: Id, why: shapes.ReasonIn = shapes.NO
         answers.decline(question, by=person, reason=why.reason)
     except TaskNotFound:
         raise _not_for_you(question) from None
-    return _told(question)
+    return telling.asked(question)
 
 
 def _person(request: HttpRequest, question: int) -> Any:
@@ -111,8 +110,3 @@ def _visible(request: HttpRequest, question: int) -> None:
 def _task(question: int) -> Task | None:
     row = Question.objects.using(database.alias()).select_related("task").filter(pk=question).first()
     return None if row is None else row.task
-
-
-def _told(question: int) -> shapes.QuestionOut:
-    [asked] = question_facts.read(Question.objects.filter(pk=question), database.now())
-    return telling.question(question_report.tell(asked))

@@ -9,6 +9,7 @@ from agentstop import remote, starting
 from agentstop.api import shapes
 from agentstop.api.answers import REFUSALS
 from agentstop.api.callers import agent_of, agents, anyone, caller
+from agentstop.api.problems import Problem
 from agentstop.api.shapes import Id, Number
 from agentstop.exceptions import BadToken, Finished, Paused, Refused, Stopped, Superseded
 from agentstop.models.facts import Decided
@@ -28,11 +29,16 @@ def begin_run(request: HttpRequest, task: Id, wish: shapes.BeginIn = shapes.NO_B
     For a person the agent is started, too, in the way that this site has set up.
     """
     who = caller(request)
+    if who.token is None and wish.keep:
+        raise Problem("invalid", "keep: only the agent that goes on for another knows which children it needs.")
     if who.token is None:
         run = starting.start(task, by=who.user, run=wish.run)
     else:
         agent_of(request, task, verb=Decided.START)
-        run = begin(task) if wish.run is None else begin(task, run=wish.run)
+        try:
+            run = begin(task, keep=wish.keep) if wish.run is None else begin(task, keep=wish.keep, run=wish.run)
+        except ValueError as error:
+            raise Problem("invalid", str(error)) from error
     return Status(201, shapes.RunOut(task=run.task_id, run=run.number, token=run.token))
 
 

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from agentstop import bodies
 from agentstop.api.waits import Wait
+from agentstop.folds.input_states import InputState
 from agentstop.folds.question_states import QuestionState
 from agentstop.models.facts import CallOutcome
 from agentstop.questions import APPROVED, LONGEST_WAIT
@@ -36,6 +37,9 @@ Text = Annotated[Clean, Field(max_length=bodies.LONGEST_REASON)]
 Seconds = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
 
 Over = Literal["stopped", "superseded", "finished"]
+
+
+TaskId = Annotated[int, Field(ge=1, le=BIGGEST)]
 
 
 class In(BaseModel):
@@ -84,9 +88,13 @@ NO_STOP: Any = functions.Body(StopIn())
 
 
 class BeginIn(In):
-    """`run`: the last one that was seen; where a newer one has begun, none is begun."""
+    """`run`: the last one that was seen; where a newer one has begun, none is begun.
+
+    `keep`: children of the run that is superseded, by task, that the new one keeps.
+    """
 
     run: int | None = Field(default=None, ge=0, le=HIGHEST)
+    keep: list[TaskId] = Field(default=[], max_length=500)
 
 
 class HeartbeatIn(In):
@@ -105,7 +113,7 @@ NO_FAIL: Any = functions.Body(FailIn())
 
 
 class GateIn(In):
-    """One external effect; see `run.call`."""
+    """One external effect; see `run.call`. `approve`: the question to which a person has to say yes first."""
 
     action: Name
     connector: Name
@@ -114,6 +122,7 @@ class GateIn(In):
     call_id: Line = ""
     identify: list[str] | None = Field(default=None, max_length=100)
     deadline: Seconds | None = None
+    approve: Text = ""
 
 
 class ReceiptIn(In):
@@ -212,6 +221,25 @@ class OperationOut(Out):
     progress: float | None
     link: str
     can_look_up: bool
+    can_settle: bool
+    can_undo: bool
+    undo: str  # where it can be undone: what that does, and leaves
+    undone: str  # what undoing it came to
+    undoes: int | None
+
+
+class InputOut(Out):
+    """What a person has typed; its beginning, where `cut`."""
+
+    id: int
+    text: str
+    cut: bool
+    by: str
+    at: datetime
+    state: InputState
+    label: str
+    can_release: bool
+    can_withdraw: bool
 
 
 class QuestionOut(Out):
@@ -241,6 +269,7 @@ class ReportOut(Out):
     operations: list[OperationOut]
     others: list[str]
     questions: list[QuestionOut]
+    inputs: list[InputOut]
     family: str
     goes_on: bool
     unsure: bool
@@ -333,6 +362,13 @@ class DoneBeforeOut(Out):
     got: CallOutcome
     result: Any
     error: str
+
+
+class WaitsOut(Out):
+    """A person has not decided yet: ask the gate again, with the same words."""
+
+    passed: Literal[False]
+    question: QuestionOut
 
 
 class ReceiptOut(Out):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentstop.api import shapes
-from agentstop.models import Task
+from agentstop import database, question_facts
+from agentstop.api import desk_shapes, shapes
+from agentstop.models import Freeze, Question, Task
 from agentstop.permissions import get_visible
-from agentstop.reports import report
+from agentstop.reports import question_report, report
+from agentstop.reports.input_report import InputReport
 from agentstop.reports.operation_report import OperationReport
 from agentstop.reports.question_report import QuestionReport
 from agentstop.reports.remedies import name_of
@@ -62,6 +64,7 @@ def _whole(told: TaskReport, role: Role, user: Any) -> shapes.ReportOut:
         operations=[operation(each) for each in told.operations],
         others=[text for text in (told.rest.open_text, told.rest.text) if text],
         questions=[question(each) for each in told.questions],
+        inputs=[typed(each) for each in (*told.inputs.held, *told.inputs.waiting, *told.inputs.over)],
         family=told.family.counts if role.sees_family else "",
         goes_on=told.goes_on,
         unsure=told.unsure,
@@ -95,6 +98,42 @@ def operation(told: OperationReport) -> shapes.OperationOut:
         progress=told.progress.fraction if told.progress is not None else None,
         link=told.link,
         can_look_up=told.can_look_up,
+        can_settle=told.can_settle,
+        can_undo=told.way_to_undo is not None,
+        undo=told.way_to_undo.consequences if told.way_to_undo is not None else "",
+        undone=told.undoing.text if told.undoing is not None else "",
+        undoes=told.undoes.id if told.undoes is not None else None,
+    )
+
+
+def typed(told: InputReport) -> shapes.InputOut:
+    """An input."""
+    return shapes.InputOut(
+        id=told.id,
+        text=told.text,
+        cut=told.cut,
+        by=told.by,
+        at=told.at,
+        state=told.state,
+        label=told.reading.name,
+        can_release=told.can_release,
+        can_withdraw=told.can_withdraw,
+    )
+
+
+def freeze(row: Freeze) -> desk_shapes.FreezeOut:
+    """A freeze."""
+    return desk_shapes.FreezeOut(
+        id=row.pk,
+        connector=row.connector,
+        action=row.action,
+        owner=name_of(row.owner),
+        of_owner=row.of_owner,
+        by=name_of(row.by) or row.policy,
+        reason=row.reason,
+        at=row.at,
+        until=row.until,
+        in_force_at=row.in_force_at,
     )
 
 
@@ -113,3 +152,9 @@ def question(told: QuestionReport) -> shapes.QuestionOut:
         value=told.answer,
         reason=told.reason,
     )
+
+
+def asked(number: int) -> shapes.QuestionOut:
+    """The question of that number, and what became of it."""
+    [found] = question_facts.read(Question.objects.filter(pk=number), database.now())
+    return question(question_report.tell(found))

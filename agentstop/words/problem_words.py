@@ -73,6 +73,21 @@ PROBLEMS = {
     ),
     "declined": ProblemWords(409, _("A person has declined it"), _("Do not send it. Ask something else, or end.")),
     "expired": ProblemWords(409, _("Nobody has answered in time"), _("Ask again with another key, or end.")),
+    "child_stopped": ProblemWords(
+        409, _("The child was stopped by itself"), _("Go on without it. A person may begin a new run of it.")
+    ),
+    "closes_a_ring": ProblemWords(
+        409, _("A task would work for itself"), _("Begin a new task for it, or link it the other way round.")
+    ),
+    "cannot_compensate": ProblemWords(
+        409, _("There is nothing known to undo"), _("Look the operation up first, or undo it at the provider by hand.")
+    ),
+    "not_settled": ProblemWords(
+        409, _("Evidence decides this"), _("Read the operation: nothing is left for a person to settle.")
+    ),
+    "sent_again": ProblemWords(
+        409, _("It was sent again since you looked"), _("Read the operation again before you settle it.")
+    ),
     "not_open": ProblemWords(
         409,
         _("The question takes no answer any more"),
