@@ -14,6 +14,9 @@ from pytest_django.fixtures import Settings
 
 from agentstop import tokens
 from agentstop.models import ServiceToken
+from agentstop.providers.base import Answer as ProvidersAnswer
+from agentstop.providers.base import Capability, Compensation, Context, Provider, Submission
+from agentstop.states import Claim
 
 PROBLEM = "application/problem+json"
 
@@ -81,6 +84,21 @@ def token(root: User) -> Token:
 def agent(tools: None, ann: User, token: Token, settings: Settings) -> Caller:
     """An application that acts for ann."""
     return Caller(token(ann))
+
+
+class Shop(Provider):
+    """Orders can be undone, which it does at once."""
+
+    def capability(self, action: str) -> Capability:
+        back = Compensation("give back", consequences="The money comes back in a week; the parcel stays.")
+        return Capability(compensation=back if action == "order" else None)
+
+    async def submit(self, submission: Submission, context: Context) -> ProvidersAnswer:
+        context.before_write()
+        return ProvidersAnswer(Claim.SUCCEEDED, ref=f"back-{submission.args['original_ref']}")
+
+
+SHOP = {"PROVIDER": f"{__name__}.Shop"}
 
 
 @dataclass(frozen=True)

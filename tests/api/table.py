@@ -16,7 +16,8 @@ CALLERS = {
     "stranger": "a person without any right",
     "viewer": "a person with `view_task`",
     "owner": "the owner of the task",
-    "operator": "a person with `view_task`, `stop_task`, `pause_task`, `start_run`",
+    "operator": "a person with `view_task`, `stop_task`, `pause_task`, `start_run`, `settle_operation`, "
+    "`compensate_operation`, `freeze_dispatch`",
     "no scope": "a token of the owner without the scope",
     "other's token": "a token with every scope, of a person without any right",
     "agent": "a token with every scope, of the owner",
@@ -25,13 +26,17 @@ CALLERS = {
 
 @dataclass(frozen=True)
 class Scene:
-    """What the verbs are about: a live run with one operation whose pass is held."""
+    """What the verbs are about: a live run with one operation whose pass is held, and what else a verb is about."""
 
     task: int
     run: int
     operation: int
     held: str
     question: int
+    input: int = 0
+    child: int = 0
+    done: int = 0
+    freeze: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Verb:
 
 
 GATE = {"action": "mail.send", "connector": "tools", "key": "another"}
+SETTLED = {"outcome": "failed", "reason": "The mailbox is empty."}
 VERBS = [
     Verb("find tasks", "get", "/tasks", "read"),
     Verb("read a task", "get", "/tasks/{task}", "read"),
@@ -64,6 +70,15 @@ VERBS = [
     Verb("pause", "post", "/tasks/{task}/pause", "control"),
     Verb("resume", "post", "/tasks/{task}/resume", "control"),
     Verb("look up", "post", "/operations/{operation}/look-up", "control"),
+    Verb("stop many", "post", "/stops", "control", lambda scene: {"tasks": [scene.task]}),
+    Verb("settle", "post", "/operations/{operation}/settle", "control", lambda _: SETTLED),
+    Verb("undo", "post", "/operations/{done}/undo", "control"),
+    Verb("type for the agent", "post", "/tasks/{task}/inputs", "control", lambda _: {"text": "Wait"}),
+    Verb("release an input", "post", "/inputs/{input}/release", "control"),
+    Verb("withdraw an input", "post", "/inputs/{input}/withdraw", "control"),
+    Verb("find freezes", "get", "/freezes", "freeze"),
+    Verb("freeze", "post", "/freezes", "freeze", lambda _: {"action": "nothing", "reason": "x"}),
+    Verb("lift a freeze", "post", "/freezes/{freeze}/lift", "freeze"),
     Verb("begin a run", "post", "/tasks/{task}/runs", "run"),
     Verb("check", "get", "/tasks/{task}/runs/{run}", "run"),
     Verb("heartbeat", "post", "/tasks/{task}/runs/{run}/heartbeat", "run"),
@@ -76,6 +91,11 @@ VERBS = [
         "run",
         lambda scene: {"pass": scene.held, "claim": "succeeded"},
     ),
+    Verb("take inputs", "post", "/tasks/{task}/runs/{run}/inputs", "run"),
+    Verb("input done", "post", "/tasks/{task}/runs/{run}/inputs/{input}/done", "run"),
+    Verb("begin a child", "post", "/tasks/{task}/runs/{run}/children", "run", lambda _: {"title": "y"}),
+    Verb("link a child", "post", "/tasks/{task}/runs/{run}/children/{child}", "run"),
+    Verb("wait for a child", "get", "/tasks/{task}/runs/{run}/children/{child}", "run"),
     Verb("finish", "post", "/tasks/{task}/runs/{run}/finish", "run"),
     Verb("fail", "post", "/tasks/{task}/runs/{run}/fail", "run"),
     Verb("halted", "post", "/tasks/{task}/runs/{run}/halted", "run"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from pytest_django.fixtures import Settings
 
-from agentstop.models import Decision, Operation, Task
+from agentstop.freeze import freeze
+from agentstop.models import Decision, Freeze, Input, InputEvent, Operation, ServingLink, Task
 from agentstop.tokens import Scope
 from tests.admin.conftest import granted
-from tests.api.conftest import Answer, Caller, Token, begun
+from tests.api.conftest import SHOP, Answer, Caller, RunAt, Token, begun
 from tests.api.table import CALLERS, VERBS, Scene, Verb, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,10 +32,13 @@ def nobody_starts(run: object) -> None:
 def people(ann: User, ben: User, olga: User) -> dict[str, User]:
     vera = User.objects.create_user("vera")
     vera.user_permissions.add(Permission.objects.get(codename="view_task"))
-    return {"stranger": ben, "viewer": vera, "owner": ann, "operator": olga}
+    rights = "view_task stop_task pause_task start_run settle_operation compensate_operation freeze_dispatch"
+    operator = granted(olga, *rights.split())
+    return {"stranger": ben, "viewer": vera, "owner": ann, "operator": operator}
 
 
 def test_the_table_of_roles_and_verbs(people: dict[str, User], tools: None, token: Token, settings: Settings) -> None:
+    settings.AGENTSTOP_CONNECTORS = {"tools": {}, "shop": SHOP}
     settings.AGENTSTOP_RUNNER = f"{__name__}.nobody_starts"
     callers = {who: Caller(user=person) for who, person in people.items()} | {
         "anonymous": Caller(),
@@ -51,7 +57,7 @@ def test_the_table_of_roles_and_verbs(people: dict[str, User], tools: None, toke
 
 def _tried(verb: Verb, callers: dict[str, Caller]) -> dict[tuple[str, str], Answer]:
     """Who is refused has changed nothing, and who may not see it learns nothing. Each that is not, on its own scene."""
-    answers, scene = {}, _scene(callers["agent"])
+    answers, scene = {}, _scene(callers["agent"], verb.path)
     before = _state(scene)
     for who in CALLERS:
         answer = answers[verb.name, who] = verb.ask(callers[who], scene)
@@ -59,26 +65,51 @@ def _tried(verb: Verb, callers: dict[str, Caller]) -> dict[tuple[str, str], Answ
         if answer.status >= 400:
             assert _state(scene) == before, (verb.name, who)
         elif verb.method == "post":
-            scene = _scene(callers["agent"])
+            scene = _scene(callers["agent"], verb.path)
             before = _state(scene)
     for who in ("stranger", "other's token"):
         if "{" in verb.path and verb.name != "receipt":  # whose pass is looked at first
-            none = verb.ask(callers[who], Scene(10**9, 1, 10**9, scene.held, 10**9))
+            none = verb.ask(callers[who], Scene(10**9, 1, 10**9, scene.held, *[10**9] * 5))
             assert (none.status, none.reason) == (answers[verb.name, who].status, answers[verb.name, who].reason)
     return answers
 
 
-def _scene(agent: Caller) -> Scene:
+def _scene(agent: Caller, path: str = "") -> Scene:
     run = begun(agent)
     passed = run.gate()
+    run.heard(passed, "accepted", ref="m-1")
     asked = agent.post(f"{run.path}/questions", key="first", text="Send it?", kind="approve")
-    return Scene(run.task, run.run, passed.body["operation"], passed.body["pass"], asked.body["id"])
+    scene = Scene(run.task, run.run, passed.body["operation"], passed.body["pass"], asked.body["id"])
+    more = {name: make(run) for name, make in MORE.items() if f"{{{name}}}" in path}
+    return replace(scene, **more)
+
+
+def _taken(run: RunAt) -> int:
+    run.agent.post(f"/tasks/{run.task}/inputs", text="Wait")
+    return int(run.agent.post(f"{run.path}/inputs").body["inputs"][0]["id"])
+
+
+def _done(run: RunAt) -> int:
+    passed = run.gate("order:1", action="order", connector="shop")
+    run.heard(passed, "succeeded", ref="o-1")
+    return int(passed.body["operation"])
+
+
+MORE: dict[str, Callable[[RunAt], int]] = {
+    "input": _taken,
+    "child": lambda run: int(run.agent.post(f"{run.path}/children", title="child").body["task"]),
+    "done": _done,
+    "freeze": lambda run: int(freeze(action="nothing", reason="x").pk),
+}
 
 
 def _state(scene: Scene) -> tuple[object, ...]:
     task = Task.objects.values("state", "live_run", "last_run", "stopped_at", "owner").get(pk=scene.task)
     operations = Operation.objects.filter(task=scene.task).values_list("state", "attempts")
-    return task, list(operations), Decision.objects.filter(task=scene.task).exclude(effect="denied").count()
+    decided = Decision.objects.filter(task=scene.task).exclude(effect="denied").count()
+    inputs = InputEvent.objects.filter(input__task=scene.task).count(), Input.objects.filter(task=scene.task).count()
+    links, freezes = ServingLink.objects.filter(parent=scene.task).count(), Freeze.objects.exclude(effect="denied")
+    return task, list(operations), decided, inputs, links, freezes.count()
 
 
 def test_what_was_tried_without_the_right_is_written_down(people: dict[str, User], tools: None, token: Token) -> None:
