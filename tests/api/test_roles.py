@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -80,7 +81,7 @@ def _scene(agent: Caller, path: str = "") -> Scene:
     run.heard(passed, "accepted", ref="m-1")
     asked = agent.post(f"{run.path}/questions", key="first", text="Send it?", kind="approve")
     scene = Scene(run.task, run.run, passed.body["operation"], passed.body["pass"], asked.body["id"])
-    more = {name: make(run) for name, make in MORE.items() if f"{{{name}}}" in path}
+    more: dict[str, Any] = {name: make(run) for name, make in MORE.items() if f"{{{name}}}" in path}
     return replace(scene, **more)
 
 
