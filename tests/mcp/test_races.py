@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +18,13 @@ from agentstop.testing.races.rows import ROWS
 from agentstop.testing.races.stage import LedgerStage
 from tests.counted import eventually
 from tests.mcp.conftest import Referee
+from tests.mcp.playing import TOOLS, Playing
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
 
 POINTS = ("received", "accepted", "effect")
 # Not P7: this server always answers. Nor P5 and P9 to P12: no call of a plain tool is accepted before it is done.
+# These are played below, with the server by hand and its tasks.
 PLAYED = [each for each in ROWS if each.name.split()[0] in ("P0", "P1", "P2", "P3", "P4", "P6", "P8")]
 ASKED = [("stdio", "2026-07-28"), ("http", "2025-11-25")]
 DONE, NOT_SENT = ["completed before cancellation"], ["not sent"]
@@ -65,6 +68,28 @@ class ServerStage(LedgerStage):
         return self.referee.did(key).count("at-received")
 
 
+@dataclass
+class ScriptedStage(ServerStage):
+    """The server by hand: it can be held while it works and while it is asked to cancel, and misbehaves as it is told."""
+
+    referee: Playing = field(kw_only=True)  # type: ignore[assignment]
+
+    def reset(self, misbehave: Mapping[str, Any]) -> None:
+        super().reset({})
+        for point in ("working", "cancel"):
+            self.release(point)
+        (self.referee.folder / "misbehave").write_text(json.dumps(dict(misbehave)))
+
+    def behave(self) -> None:
+        (self.referee.folder / "misbehave").write_text("{}")
+
+    def settled(self, key: str) -> None:
+        self.referee.settled(key)
+
+    def submits(self, key: str) -> int:
+        return self.referee.count("asked", key)
+
+
 def note(run: Run) -> Outcome:
     return run.call("raced", {}, connector="mcp", key="note")
 
@@ -101,3 +126,22 @@ def test_a_tool_that_was_asked_to_give_up_is_told_as_what_is_known(
     assert {each.writes for each in result.played} == {1}
     before = [each.ends for each in result.played if each.when == "before"]
     assert all(ends in (["unknown outcome"], ["still active"], DONE) for ends in before), str(result)
+
+
+TASK_ROWS = [each for each in ROWS if each.name.split()[0] in ("P3", "P4", "P5", "P7", "P9", "P10", "P11", "P12")]
+
+
+def job(run: Run) -> Outcome:
+    return run.call("job", {}, connector="mcp", key="job", deadline=5.0)
+
+
+def test_every_race_with_a_task(playing: Playing, ann: User, settings: Settings, agentstop_races: Any) -> None:
+    """R11, R14, R20, R41: the effect follows the server, and "cancelled" of a task's status is not believed."""
+    options = {**playing.way, "tools": TOOLS}
+    settings.AGENTSTOP_CONNECTORS = {"mcp": {"PROVIDER": "agentstop.providers.mcp.McpProvider", "OPTIONS": options}}
+    playing.folder.mkdir()
+    stage = ScriptedStage(effects=lambda key: playing.count("did", key), referee=playing)
+    result = agentstop_races(job, owner=ann, stage=stage, beside=job, patience=30.0).play(TASK_ROWS).check()
+    print(result)
+    ends = {(each.row, each.when): (each.ends, each.writes) for each in result.played}
+    assert not any(each.skipped for each in result.played), str(result)

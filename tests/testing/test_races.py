@@ -18,6 +18,7 @@ from agentstop.testing.races.stage import LedgerStage
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.local import LocalSandbox
 from agentstop.words.sentences import Label
+from tests.races import test_can_fail as can_fail
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
 
@@ -129,6 +130,10 @@ def says_not_sent(patch: pytest.MonkeyPatch) -> None:
     [
         (admits_whatever_comes, "P6", "1 results were admitted after the stop"),
         (says_not_sent, "P6", "is said to be not sent, and the ledger has 1 writes"),
+        (can_fail.children_go_on, "P0", "a child that works for the task alone goes on"),
+        (can_fail.a_shared_child_is_stopped, "P0", "a child that works for an independent task too was stopped"),
+        (can_fail.a_detached_child_is_stopped, "P0", "a detached child was stopped"),
+        (can_fail.a_second_press_stops_again, "P0", "a second press stopped it once more"),
     ],
 )
 def test_what_is_broken_is_a_fault_of_the_row(

@@ -18,6 +18,7 @@ from agentstop.states import OperationState
 from agentstop.stop import stop
 from agentstop.stop_signal import watch
 from agentstop.testing.barriers import ANY, Barrier, held_at
+from agentstop.testing.races.around import Around
 from agentstop.testing.races.result import IT_WAS_DONE, NOTHING_WAS_DONE, Played, Result
 from agentstop.testing.races.rows import ROWS, Row
 from agentstop.testing.races.stage import LedgerStage, Stage
@@ -80,6 +81,7 @@ class _Race:
         self.races, self.stage, self.row, self.found, self.pool = races, races.stage, row, found, pool
         self.task_run = begin(f"race: {row.name}", owner=races.owner)
         self.beside_run = begin("beside a race", owner=races.owner)
+        self.around = Around(self.task_run, self.beside_run)
         self.arrived = threading.Event()
 
     def run(self) -> None:
@@ -161,6 +163,8 @@ class _Race:
 
     def _press(self, release: Callable[[], None]) -> None:
         """Press Stop. Where the gate holds the task's lock the press has to wait for it."""
+        if self.row.late_cancel:
+            self.stage.hold("cancel")  # a process that alone reaches the provider asks as soon as it hears of the stop
         if isinstance(self.stage, LedgerStage):
             for each in self._operations():
                 self.stage.remember(str(each.idempotency_key))
@@ -172,6 +176,7 @@ class _Race:
             stop(self.task_run.task_id)
         self.pressed_at = database.now()
         self.found.shown = [NAMES[label] for label in self._labels()]
+        self.found.faults.extend(self.around.faults())
         if self.row.at == "P2 sent by anyone" and self.found.when == "before":
             signal = watch().hold(self.task_run.task_id, self.task_run.number)  # until then its pass is good
             signal.wait(GUARD)
@@ -184,7 +189,6 @@ class _Race:
         if not self.row.late_cancel:
             reconcile.work(among=self._ids())
             return
-        self.stage.hold("cancel")
         asking = self.pool.submit(own, reconcile.work, among=self._ids())
         if not self.stage.reached("cancel", self.races.patience):
             self.found.faults.append("no request to cancel came to the provider")
