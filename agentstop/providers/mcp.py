@@ -20,7 +20,7 @@ except ImportError:
     raise ImproperlyConfigured("McpProvider needs the official MCP SDK: pip install 'agentstop[mcp]'.") from None
 
 from agentstop.providers.base import Answer, Cancel, CancelReply, Capability, Context, Provider, Submission
-from agentstop.providers.mcp_answers import error_answer, is_over, result_answer, task_answer
+from agentstop.providers.mcp_answers import error_answer, result_answer, task_answer
 from agentstop.providers.mcp_calls import Call
 from agentstop.providers.mcp_link import Link, _first
 from agentstop.providers.mcp_server import where
@@ -182,7 +182,6 @@ class McpProvider(Provider):
                 return None
             link.calls.tasks.pop(ref, None)
             return Answer(Claim.NOT_FOUND, Source.READ_BACK, ref=ref, body=error.error.message)
-        _remember(link, ref, told)
         return None if answer.claim is Claim.LOST else answer
 
     async def _of_task(self, ref: str, deadline: float) -> Link | None:
@@ -244,16 +243,6 @@ def _arguments(tool: McpTool, submission: Submission) -> dict[str, Any]:
     if not tool.key_argument:
         return dict(submission.args)
     return {**submission.args, tool.key_argument: submission.idempotency_key}
-
-
-def _remember(link: Link, ref: str, told: Mapping[str, Any]) -> None:
-    """A task that is over stays as it is, and need not be asked about again; once more, since an older "working" may
-    still be on its way to be stored.
-    """
-    if is_over(told) and ref in link.calls.tasks:
-        link.calls.tasks[ref] += 1
-        if link.calls.tasks[ref] > 1:
-            del link.calls.tasks[ref]
 
 
 def _with_ref(answer: Answer, ref: str) -> Answer:

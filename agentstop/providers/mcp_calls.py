@@ -15,6 +15,7 @@ from agentstop.providers.mcp_tool import McpTool
 
 OPERATION, KEY, ATTEMPT = "agentstop/operation", "agentstop/idempotency-key", "agentstop/attempt"  # names in `_meta`
 REMEMBERED = 1000  # calls of one connection that nobody waits for any more, and that are still heard
+TASKS_KEPT = 10_000  # of one connection that can still be asked about
 PROGRESS_EVERY = 1.0  # seconds between two signs of life that are kept
 
 WireId = int | str
@@ -103,7 +104,7 @@ class Calls:
         self._coming: dict[tuple[str, int], Call] = {}  # by key and attempt, until the wire id is known
         self._open: OrderedDict[WireId, Call] = OrderedDict()
         self._answered: OrderedDict[WireId, Call] = OrderedDict()
-        self.tasks: dict[str, int] = {}  # begun here, by the server's id: how often each was heard to be over
+        self.tasks: OrderedDict[str, None] = OrderedDict()  # begun here, by the server's id
 
     def expect(self, call: Call) -> None:
         self._coming[(call.key, call.attempt)] = call
@@ -116,6 +117,12 @@ class Calls:
             call.wire_id = wire_id
             self._open[wire_id] = call
         return call
+
+    def began(self, task: str) -> None:
+        """A task that can be asked about here; of very many, the oldest are let go."""
+        self.tasks[task] = None
+        if len(self.tasks) > TASKS_KEPT:
+            self.tasks.popitem(last=False)
 
     def open(self, wire_id: Any) -> Call | None:
         return self._open.get(wire_id)

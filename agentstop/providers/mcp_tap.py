@@ -85,7 +85,7 @@ class Tap:
         if isinstance(message, JSONRPCResponse):
             answer = result_answer(call.tool, message.result)
             if answer.claim is Claim.ACCEPTED and answer.ref:
-                self.calls.tasks[answer.ref] = 0
+                self.calls.began(answer.ref)
             call.settle(answer)
         else:
             call.settle(error_answer(message.error.model_dump(mode="json"), tool=call.tool))

@@ -27,6 +27,7 @@ from agentstop.words.sentences import NAMES, Label
 
 GUARD = 60.0  # seconds after which an agent has hung
 TURNS = 40  # of the worker, until everything is settled
+IN_VAIN = 10  # of them that leave what is unknown as it is
 AT_ONCE, FOR_GOOD = "it is answered only when it is done", "it cannot be cancelled"
 OPEN = frozenset({OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN})
 
@@ -204,12 +205,13 @@ class _Race:
             self.found.faults.append(f"asked again after the stop, it was sent again ({before} -> {after})")
 
     def _settle(self) -> None:
-        pause = threading.Event()
+        pause, unknown = threading.Event(), 0
         for _ in range(TURNS):
             for each in self._operations():
                 self.stage.settled(str(each.idempotency_key))
             waiting = [each for each in self._operations() if each.state in OPEN and each.follow_up_at is not None]
-            if not waiting:
+            unknown = unknown + 1 if all(each.state == OperationState.UNKNOWN for each in waiting) else 0
+            if not waiting or unknown > IN_VAIN:
                 break
             now = database.now()
             Operation.objects.using(database.alias()).filter(pk__in=self._ids(), follow_up_at__gt=now).update(

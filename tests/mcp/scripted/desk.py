@@ -1,7 +1,7 @@
 """What the server does, whatever it is spoken to by: one tool whose calls and tasks play what they are asked to.
 
 All that it did is in FOLDER/ledger, a line each, "what key": the referee. FOLDER/hold-POINT holds everyone there.
-FOLDER/misbehave is a JSON object of switches for all that begins from now on.
+FOLDER/misbehave is a JSON object of switches for all that begins from now on; a task keeps those that it began with.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Desk:
         self._calls: dict[Any, threading.Event] = {}  # by the id of the request
         self._tasks: dict[str, Message] = {}
         self._given_up: dict[str, threading.Event] = {}  # by the id of the task
-        self._wrong: dict[str, int] = {}
+        self._wrong: dict[str, Mapping[str, Any]] = {}  # the switches of a task, as it began
+        self._errors: dict[str, int] = {}
         folder.mkdir(exist_ok=True)
 
     def note(self, what: str, key: str) -> None:
@@ -95,6 +96,7 @@ class Desk:
         with self._lock:
             known = ref in self._tasks
             self._tasks.setdefault(ref, {"taskId": ref, "status": "working", **STAMPS[new]})
+            self._wrong.setdefault(ref, wrong)
             given_up = self._given_up.setdefault(ref, threading.Event())
         if not known:
             self.note("began", key)
@@ -152,10 +154,10 @@ class Desk:
     def _cancel(self, task: Message, key: str, *, new: bool) -> Message:
         self.note("asked-to-cancel", key)
         self.pass_point("cancel", key)
-        wrong = self.switches()
+        wrong = self._wrong[task["taskId"]]
         with self._lock:
-            if self._wrong.get(key, 0) < wrong.get("cancel_error", 0):
-                self._wrong[key] = self._wrong.get(key, 0) + 1
+            if self._errors.get(key, 0) < wrong.get("cancel_error", 0):
+                self._errors[key] = self._errors.get(key, 0) + 1
                 return {"error": {"code": BROKEN, "message": "an error, nothing was cancelled"}}
             if wrong.get("refuse_cancel") or (task["status"] != "working" and not new):
                 return {"error": {"code": TURNED_DOWN, "message": "Cannot cancel task in terminal status"}}
