@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ INSTALLED_APPS = [
     "agentstop",
     "website.demo",
 ]
+
+if find_spec("django_tasks_db"):
+    INSTALLED_APPS += ["django_tasks_db"] if django.VERSION >= (6, 0) else ["django_tasks", "django_tasks_db"]
+    OF_TASKS = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
+    TASKS = {
+        "default": {"BACKEND": "django_tasks_db.DatabaseBackend"},
+        "immediate": {"BACKEND": f"{OF_TASKS}.backends.immediate.ImmediateBackend"},
+    }
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

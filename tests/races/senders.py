@@ -115,10 +115,12 @@ class ThisProcess(Sender):
 class OtherProcess(Sender):
     """`sender` in a process of its own, on the same database."""
 
+    MODULE = "tests.races"
+
     def __init__(self, database_url: str) -> None:
         environment = {**os.environ, "DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.races"],
+            [sys.executable, "-m", self.MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

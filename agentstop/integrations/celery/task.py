@@ -12,29 +12,18 @@ from celery import Task
 from celery.exceptions import Ignore, Reject, Retry, TaskPredicate
 
 from agentstop import request as requests
-from agentstop.exceptions import (
-    Frozen,
-    InFlight,
-    NoRun,
-    PassExpired,
-    Paused,
-    Refused,
-    Stale,
-    Unanswered,
-)
-from agentstop.inline import call_here
+from agentstop.exceptions import NoRun, Refused
+from agentstop.integrations import jobs
 from agentstop.integrations.celery.headers import stamped, token_of
 from agentstop.outcomes import Classify, any_value
 from agentstop.request import Request
 from agentstop.runs import Run, current_run
-from agentstop.tools.asked import Key, arguments, key_of, value_of
-from agentstop.tools.handle import current_operation
+from agentstop.tools.asked import Key, arguments, key_of
 from agentstop.working import working
 
 logger = logging.getLogger(__name__)
 
 REFUSED = "REFUSED"  # the state of a job that may not go on: no failure, and not retried
-COMES_BACK = (Paused, Frozen, Unanswered, InFlight, PassExpired)
 
 
 class Halted(Ignore):  # type: ignore[misc]
@@ -95,6 +84,10 @@ class GatedTask(Task):  # type: ignore[misc]
             if self.check_first and not self.connector:
                 _asked(run)
             result = self.run(*args, **kwargs)
+        except Halted as halted:
+            if self.ends_run:
+                jobs.refused(run, halted.refusal)
+            raise
         except TaskPredicate:
             raise
         except Exception as error:
@@ -106,7 +99,7 @@ class GatedTask(Task):  # type: ignore[misc]
         return result
 
     def _halt(self, refusal: Exception) -> NoReturn:
-        if isinstance(refusal, COMES_BACK) and not self.request.is_eager:
+        if isinstance(refusal, jobs.COMES_BACK) and not self.request.is_eager:
             self._come_back(refusal)
         logger.info("%s[%s] goes no further: %s", self.name, self.request.id, refusal, extra={"action": "job_refused"})
         if not self.request.is_eager:
@@ -127,23 +120,14 @@ class GatedTask(Task):  # type: ignore[misc]
         """The task's own function, as one operation where it is one; a refusal gets past Celery's retries."""
         try:
             return self._operation(function, args, kwargs) if self.connector else function(*args, **kwargs)
-        except (Refused, Stale, PassExpired) as refusal:
+        except jobs.REFUSALS as refusal:
             if self.request.called_directly:
                 raise
             raise Halted(refusal) from refusal
 
     def _operation(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        request = self._asks(function, args, kwargs)
-
-        def body(op: Any) -> Any:
-            token = current_operation.set(op)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                current_operation.reset(token)
-
-        outcome = call_here(request, body, classify=self.classify, wait=False, says_unsent=says_unsent)
-        return value_of(outcome, None)
+        request, work = self._asks(function, args, kwargs), functools.partial(function, *args, **kwargs)
+        return jobs.as_operation(request, work, self.classify, says_unsent)
 
     def _asks(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Request:
         run = current_run.get()

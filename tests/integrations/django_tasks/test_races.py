@@ -1,0 +1,40 @@
+"""Both sides of the race, where the sender is a job of `django.tasks` on its worker. R1, R7, R12, R15, R17.
+
+The rows, and what is asked of each, are those of `races/test_both_sides.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agentstop.testing.sandbox.client import SandboxClient
+from tests.integrations.django_tasks.conftest import HELD, WorkerProcess
+from tests.races.conftest import Play
+from tests.races.scene import Row
+from tests.races.test_both_sides import ROWS
+from tests.races.test_both_sides import test_a_stop_after_the_point_was_passed as stop_after
+from tests.races.test_both_sides import test_a_stop_before_the_point_is_passed as stop_before
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
+
+SOME = [row for row in ROWS if row.point.startswith(("P3 sent", "P7"))]  # once passed, little is the queue's
+
+
+@pytest.fixture
+def sender(process: WorkerProcess, sandbox: SandboxClient) -> Iterator[WorkerProcess]:
+    process.configure(sandbox.address, DEADLINE=HELD)
+    yield process
+    sandbox.reset()
+    process.rest()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.point for row in ROWS])
+def test_a_stop_before_the_point_is_passed_by_a_job_of_django(row: Row, sender: WorkerProcess, play: Play) -> None:
+    stop_before(row, sender, play)
+
+
+@pytest.mark.parametrize("row", SOME, ids=[row.point for row in SOME])
+def test_a_stop_after_the_point_was_passed_by_a_job_of_django(row: Row, sender: WorkerProcess, play: Play) -> None:
+    stop_after(row, sender, play)
