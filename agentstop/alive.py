@@ -95,7 +95,8 @@ class Beats:
     def _next(self) -> list[RunKey]:
         """What is held a moment from now; nothing, and the thread ends, where that is nothing."""
         with self._changed:
-            self._changed.wait(max(SHORTEST, float(conf.SILENCE) / BEATS))
+            if self._held:  # it may all have been let go of before this thread began
+                self._changed.wait(max(SHORTEST, float(conf.SILENCE) / BEATS))
             if not self._held:
                 self._thread = None
             return list(self._held)

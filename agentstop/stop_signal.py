@@ -98,7 +98,11 @@ class Watch:
             if self._unsubscribe is None:
                 self._unsubscribe = wake.subscribe(self._woken)
         if first:  # it may have ended before we listened
-            self.look([signal])
+            try:
+                self.look([signal])
+            except BaseException:
+                self.release(signal)
+                raise
         return signal
 
     def signal(self, task_id: int, number: int) -> StopSignal:

@@ -55,6 +55,7 @@ if find_spec("django_tasks_db"):
         "default": {"BACKEND": "django_tasks_db.DatabaseBackend"},
         "immediate": {"BACKEND": f"{OF_TASKS}.backends.immediate.ImmediateBackend"},
     }
+    MIGRATION_MODULES = {"django_tasks_db": None}  # its table at once instead of in twenty steps
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

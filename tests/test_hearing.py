@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import SynchronousOnlyOperation
 from pytest_django.fixtures import Settings
 
 from agentstop import connectors, hearing, sending
+from agentstop.exceptions import AgentStopError
 from agentstop.models import Receipt
 from agentstop.providers.base import Answer, Context, Provider, Submission
 from agentstop.runs import begin
 from agentstop.states import Claim
+from agentstop.working import working
 from tests.counted import eventually, left_over
 from tests.observed import claims, of_key
 
@@ -90,3 +95,18 @@ def test_nonsense_neither_raises_nor_is_stored(ann: User, talkative: None, caplo
     say(Answer("what?"))  # type: ignore[arg-type]
     eventually(lambda: len(caplog.records), 2)
     assert claims(outcome.operation) == [("succeeded", "provider")]
+
+
+def test_who_cannot_look_whether_a_run_is_over_holds_no_signal_of_it(ann: User, talkative: None) -> None:
+    """A signal that nobody releases would be held, and listened for, as long as the process lives."""
+    run, other = begin("hold", owner=ann), begin("other", owner=ann)
+
+    async def in_a_coroutine() -> None:
+        with working(run):
+            raise AssertionError("unreachable")
+
+    with working(other):
+        with pytest.raises(SynchronousOnlyOperation):
+            asyncio.run(in_a_coroutine())
+        with pytest.raises(AgentStopError, match="Nobody listens"):
+            run.stop_signal  # noqa: B018

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +37,11 @@ def walk(
                     setattr(settings, name, value)
 
     before = set(sys.modules)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)}
     monkeypatch.syspath_prepend(tmp_path)
     yield SiteWalk(sandbox.address, put, tmp_path)
+    for number, handler in handlers.items():  # a worker on a page takes them
+        signal.signal(number, handler)
     for name in set(sys.modules) - before:
         if name.split(".")[0] == "mysite":
             del sys.modules[name]

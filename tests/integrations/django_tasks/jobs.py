@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import django
 import httpx
@@ -16,8 +16,8 @@ from agentstop.tools import current_operation
 from tests.conftest import HANG_GUARD
 from tests.races.sender import tell
 
-if django.VERSION >= (6, 0):
-    from django.tasks import task
+if TYPE_CHECKING or django.VERSION >= (6, 0):
+    from django.tasks import task as task
 else:
     from django_tasks import task
 
