@@ -1,4 +1,4 @@
-"""The retries inside real SDKs die with the stop (R10): `openai` and `stripe`, on a real socket."""
+"""The retries inside real SDKs die with the stop (R10): `openai`, `anthropic` and `stripe`, on a real socket."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import anthropic
 import httpx
 import httpx2
 import openai
@@ -15,6 +16,7 @@ import stripe
 from django.contrib.auth.models import User
 
 from agentstop.exceptions import InFlight, OutcomeUnknown, Stopped
+from agentstop.integrations.http.for_anthropic import aas_they_are, as_they_are
 from agentstop.integrations.http.for_httpx import GatedTransport
 from agentstop.integrations.http.for_httpx2 import AsyncGatedTransport as AsyncGatedTransport2
 from agentstop.integrations.http.for_httpx2 import GatedTransport as GatedTransport2
@@ -37,6 +39,14 @@ BATCH = {
     "input_file_id": "file_1",
     "completion_window": "24h",
     "created_at": 1,
+}
+MESSAGES = {
+    "id": "msgbatch_1",
+    "type": "message_batch",
+    "processing_status": "in_progress",
+    "request_counts": {"processing": 1, "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0},
+    "created_at": "2026-01-01T00:00:00Z",
+    "expires_at": "2026-01-02T00:00:00Z",
 }
 INTENT = {"id": "pi_1", "object": "payment_intent", "status": "succeeded"}
 
@@ -112,6 +122,69 @@ def test_openai_does_not_repeat_where_that_may_be_done_twice(run: Run, server: S
         client = of_openai(server, http)
         with pytest.raises((InFlight, OutcomeUnknown)):
             create(client)
+    assert len(server.writes) == 1
+
+
+def of_anthropic(server: Server, http: httpx2.Client, *middleware: Any) -> anthropic.Anthropic:
+    return anthropic.Anthropic(
+        api_key="s3cret", base_url=server.address, max_retries=2, http_client=http, middleware=middleware
+    )
+
+
+def create_batch(client: anthropic.Anthropic) -> str:
+    return client.messages.batches.create(requests=[]).id
+
+
+def test_anthropic_ungated_goes_on_sending_after_the_stop(run: Run, server: Server) -> None:
+    server.script = [BROKEN]
+    with httpx2.Client() as http, stopping(http, run), pytest.raises(anthropic.InternalServerError):
+        create_batch(of_anthropic(server, http))
+    assert len(server.writes) == 3  # stopped after the first
+
+
+def test_anthropic_gated_tries_again_while_the_run_is_live(run: Run, server: Server) -> None:
+    server.script = [BROKEN, BROKEN, Reply(200, MESSAGES)]
+    with httpx2.Client(transport=GatedTransport2("keyed")) as http, through(run, key="batch:q3"):
+        assert create_batch(of_anthropic(server, http, as_they_are)) == "msgbatch_1"
+    operation = of_key(run.task_id, "batch:q3").operation
+    assert {each.key for each in server.writes} == {str(operation.idempotency_key)}
+    assert (len(server.writes), operation.attempts) == (3, 1)
+    assert "s3cret" not in operation.summary
+
+
+@pytest.mark.parametrize("middleware", [[as_they_are], []], ids=["as they are", "wrapped"])
+def test_anthropic_gated_sends_exactly_once_after_the_stop(run: Run, server: Server, middleware: list[Any]) -> None:
+    """By itself the SDK takes a refusal for a broken connection, and asks the gate again, which sends nothing."""
+    server.script = [BROKEN]
+    with httpx2.Client(transport=GatedTransport2("keyed")) as http, stopping(http, run):
+        with (
+            through(run, key="batch:q3"),
+            pytest.raises(Stopped if middleware else anthropic.APIConnectionError) as told,
+        ):
+            create_batch(of_anthropic(server, http, *middleware))
+        with pytest.raises(anthropic.InternalServerError):
+            of_anthropic(server, http, *middleware).messages.batches.retrieve("msgbatch_1")  # reads go on, with retries
+    assert (len(server.writes), len(server.arrived)) == (1, 4)
+    assert isinstance(told.value if middleware else told.value.__cause__, Stopped)
+    assert Decision.objects.get(verb="refuse").reason == "stopped"
+
+
+def test_anthropic_gated_in_coroutines_sends_exactly_once_after_the_stop(run: Run, server: Server) -> None:
+    server.script = [BROKEN]
+
+    async def pressed(_: Any) -> None:
+        await astop(run.task_id)
+
+    async def main() -> None:
+        async with httpx2.AsyncClient(transport=AsyncGatedTransport2("keyed")) as http:
+            http.event_hooks = {"response": [pressed]}
+            client = anthropic.AsyncAnthropic(
+                api_key="s3cret", base_url=server.address, http_client=http, middleware=[aas_they_are]
+            )
+            with through(run, key="batch:q3"), pytest.raises(Stopped):
+                await client.messages.batches.create(requests=[])
+
+    asyncio.run(main())
     assert len(server.writes) == 1
 
 
