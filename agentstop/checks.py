@@ -41,7 +41,7 @@ def register_all() -> None:
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """The settings of agentstop, and those of Django that it needs."""
-    return [*_time_zones(), *_unknown_settings(), *_values(), *_rule(), *_runner()]
+    return [*_time_zones(), *_unknown_settings(), *_values(), *_rule(), *_runner(), *_celery()]
 
 
 def check_pages(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
@@ -160,6 +160,30 @@ def _runner() -> Iterator[CheckMessage]:
             f"{PREFIX}RUNNER names {conf.RUNNER!r}, which cannot be used: {problem}",
             hint="Name a function (run) -> None by its dotted path, or remove the setting.",
             id="agentstop.E011",
+        )
+
+
+def _celery() -> Iterator[CheckMessage]:
+    if not conf.CELERY_APP:
+        return
+    try:
+        from agentstop.integrations.celery import follow_ups  # needs Celery
+
+        app = import_string(conf.CELERY_APP)
+        scheduled = follow_ups.is_scheduled(app)
+    except Exception as error:  # a module may raise anything while it is imported
+        yield Error(
+            f"{PREFIX}CELERY_APP names {conf.CELERY_APP!r}, which cannot be used: {type(error).__name__}: {error}",
+            hint='Name your Celery application by its dotted path, as in "mysite.celery.app", in a module that does not '
+            "call django.setup(); it needs the extra agentstop[celery]. Or remove the setting, and run agentstop_worker.",
+            id="agentstop.E013",
+        )
+        return
+    if not scheduled:
+        yield Warning(
+            f"Beat does not send {follow_ups.NAME!r}: operations are cancelled and looked up only right after a stop.",
+            hint="Set beat_schedule where the application is made, not later, or give it an entry with that task.",
+            id="agentstop.W010",
         )
 
 

@@ -20,6 +20,7 @@ SUMMARY_CAP: int  # characters of a request that are kept for people
 REDACT: Sequence[str]  # names whose values are never stored, of arguments and in answers (whole words, any case)
 MAY: str  # dotted path of the rule that says who may do what; see `permissions`
 RUNNER: str  # dotted path of a function that starts the agent of a run that a person has begun; see `starting`
+CELERY_APP: str  # dotted path of the Celery application whose workers and beat do the follow-up work
 TAKES_INPUT: bool  # the agents of this site take what people type: the panel has a field for it
 DRAIN: float  # seconds that an ending process waits for sends under way
 POLL: float  # seconds between two looks at an SQLite file for changes
@@ -49,6 +50,7 @@ DEFAULTS: dict[str, Any] = {
     ),
     "MAY": "agentstop.permissions.owner_or_permission",
     "RUNNER": "",
+    "CELERY_APP": "",
     "TAKES_INPUT": False,
     "DRAIN": 5.0,
     "POLL": 0.05,

@@ -18,7 +18,7 @@ from agentstop import freeze as freezing
 from agentstop.exceptions import Frozen
 from agentstop.freeze import complete, freeze, in_force, unfreeze
 from agentstop.frozen import Known
-from agentstop.management.commands.agentstop_worker import FollowUps
+from agentstop.turns import FollowUps
 from agentstop.models import Decision, Freeze, FreezeClock, Task
 from agentstop.outcomes import Outcome
 from agentstop.passes import Pass
@@ -277,7 +277,7 @@ def test_one_whose_process_died_is_seen_as_not_in_force_and_is_completed(
     elif by == "once":
         call_command("agentstop_worker", "--once")
     else:
-        monkeypatch.setattr("agentstop.management.commands.agentstop_worker.IDLE", 0.0)
+        monkeypatch.setattr("agentstop.turns.IDLE", 0.0)
         FollowUps().turn()
     assert Freeze.objects.get().in_force_at is not None
     assert reached(left) == len(runs)

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
 from agentstop import database, unseen
-from agentstop.management.commands.agentstop_worker import FollowUps
+from agentstop.turns import FollowUps
 from agentstop.models import Look, Operation, Task, Unseen
 from agentstop.permissions import owner_or_permission
 from agentstop.runs import Run, begin
@@ -99,7 +99,7 @@ def test_where_the_hosts_rule_raises_the_others_are_told_all_the_same(
         settle(operation)
     later()
     settings.AGENTSTOP_MAY = f"{__name__}.breaks_for_secrets"
-    monkeypatch.setattr("agentstop.management.commands.agentstop_worker.IDLE", 0.0)
+    monkeypatch.setattr("agentstop.turns.IDLE", 0.0)
     FollowUps().turn()
     assert [each["task"] for each in told] == [runs[1].task_id]
     assert list(Unseen.objects.values_list("task", flat=True)) == [runs[0].task_id]  # told once the rule is mended
@@ -123,7 +123,7 @@ def test_the_worker_follows_up_before_it_tells(
 
     monkeypatch.setattr("agentstop.reconcile.start", start)
     monkeypatch.setattr(unseen, "tell", tell)
-    monkeypatch.setattr("agentstop.management.commands.agentstop_worker.IDLE", 0.0)
+    monkeypatch.setattr("agentstop.turns.IDLE", 0.0)
     FollowUps().turn()
     assert done == ["started", "told"]
     assert "the follow-up work failed; trying again" in caplog.text

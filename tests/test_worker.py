@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 
 from agentstop import reconcile, wake
-from agentstop.management.commands.agentstop_worker import FollowUps
+from agentstop.turns import FollowUps
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient

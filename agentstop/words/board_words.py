@@ -14,7 +14,10 @@ TITLES = {
     "frozen": _("Frozen"),
 }
 ADVICE = {
-    "look_ups_not_running": _("Operations wait for more than a minute. Start manage.py agentstop_worker."),
+    "look_ups_not_running": _(
+        "Operations wait for more than a minute. Start manage.py agentstop_worker, or Celery's workers and beat where "
+        "they do this work."
+    ),
     "contradictory": _("Providers have said things that exclude each other. Look there, then settle them by hand."),
     "undeliverable_cancels": _("No request to cancel arrived before its deadline. Cancel at the provider itself."),
     "unknown": _("Nobody knows whether these had their effect. Have the provider asked, or settle them by hand."),

@@ -1,29 +1,17 @@
-"""`manage.py agentstop_worker`: cancels and looks up what is due, until it is told to end.
-
-A freeze whose process died before the last task was reached is put in force. Who has missed that an unknown outcome was
-settled is told of by a signal.
-"""
+"""`manage.py agentstop_worker`: does the follow-up work of `turns`, until it is told to end."""
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
 from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.utils import timezone
 
-from agentstop import database, freeze, reconcile, sending, unseen, wake
-
-logger = logging.getLogger(__name__)
-
-IDLE = 2.0  # seconds between two looks where nothing has happened
-AT_ONCE = 50  # operations that are followed up at the same time
+from agentstop import freeze, reconcile, sending, unseen, wake
+from agentstop.turns import FollowUps
 
 
 class Command(BaseCommand):
@@ -66,39 +54,3 @@ class Command(BaseCommand):
         wake.close()
         sending.close()
         self.stdout.write("agentstop worker: ended")
-
-
-class FollowUps:
-    """What this worker is doing, at most so much at once. Set `woken` to have it look again."""
-
-    def __init__(self) -> None:
-        self.woken = threading.Event()
-        self._open: set[Future[None]] = set()
-
-    def turn(self) -> None:
-        """Begin on what is due, and wait until there may be more. A fault (the database restarts) ends no worker."""
-        self.woken.clear()
-        try:
-            pause = self._begin()
-        except Exception:
-            logger.exception("the follow-up work failed; trying again", extra={"action": "follow_up_failed"})
-            database.connection().close()
-            pause = IDLE
-        self.woken.wait(pause)
-
-    def _begin(self) -> float:
-        freeze.complete()
-        due = self._start()
-        unseen.tell()
-        return IDLE if due is None else min(IDLE, max(0.0, (due - timezone.now()).total_seconds()))
-
-    def _start(self) -> datetime | None:
-        """Follow up as much as there is room for; when more is due, None where nothing is or there is no room."""
-        self._open = {future for future in self._open if not future.done()}
-        if len(self._open) >= AT_ONCE:
-            return None
-        begun = reconcile.start(AT_ONCE - len(self._open))
-        self._open.update(begun)
-        for future in begun:
-            future.add_done_callback(lambda _: self.woken.set())
-        return reconcile.next_due()
