@@ -174,8 +174,8 @@ def _celery() -> Iterator[CheckMessage]:
     except Exception as error:  # a module may raise anything while it is imported
         yield Error(
             f"{PREFIX}CELERY_APP names {conf.CELERY_APP!r}, which cannot be used: {type(error).__name__}: {error}",
-            hint='Name your Celery application by its dotted path, as in "mysite.celery.app", in a module that does not '
-            "call django.setup(); it needs the extra agentstop[celery]. Or remove the setting, and run agentstop_worker.",
+            hint='Name your Celery application by its dotted path, as in "mysite.celery.app", in a module that does '
+            "not call django.setup(), and install agentstop[celery]. Or remove the setting, and run agentstop_worker.",
             id="agentstop.E013",
         )
         return

@@ -18,13 +18,13 @@ from agentstop import freeze as freezing
 from agentstop.exceptions import Frozen
 from agentstop.freeze import complete, freeze, in_force, unfreeze
 from agentstop.frozen import Known
-from agentstop.turns import FollowUps
 from agentstop.models import Decision, Freeze, FreezeClock, Task
 from agentstop.outcomes import Outcome
 from agentstop.passes import Pass
 from agentstop.pause import pause, resume
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
+from agentstop.turns import FollowUps
 from agentstop.verify import differences
 from tests.apart import waiting_for_locks
 from tests.conftest import HANG_GUARD, InThread

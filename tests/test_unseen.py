@@ -11,7 +11,6 @@ from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
 from agentstop import database, unseen
-from agentstop.turns import FollowUps
 from agentstop.models import Look, Operation, Task, Unseen
 from agentstop.permissions import owner_or_permission
 from agentstop.runs import Run, begin
@@ -19,6 +18,7 @@ from agentstop.settle import Heard, record
 from agentstop.signals import unknowns_settled
 from agentstop.states import Claim, Source
 from agentstop.stop import stop
+from agentstop.turns import FollowUps
 from tests.conftest import InThread
 
 pytestmark = pytest.mark.usefixtures("tools")

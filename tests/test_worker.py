@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 
 from agentstop import reconcile, wake
-from agentstop.turns import FollowUps
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
+from agentstop.turns import FollowUps
 from tests.conftest import HANG_GUARD, InThread
 
 

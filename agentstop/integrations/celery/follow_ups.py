@@ -89,7 +89,9 @@ class Hints:
         try:
             self._app.send_task(NAME, ignore_result=True, expires=STALE)
         except Exception:
-            logger.warning("the workers got no hint; beat makes it good", exc_info=True, extra={"action": "hint_failed"})
+            logger.warning(
+                "the workers got no hint; beat makes it good", exc_info=True, extra={"action": "hint_failed"}
+            )
 
 
 _shifts = Shifts()

@@ -1,0 +1,1 @@
+"""A site of several processes on several machines, whose follow-up work Celery does."""
