@@ -13,9 +13,10 @@ that has gone silent is cut then, and nothing piles up for it.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
-from django.urls import path
+from django.urls import URLPattern, path
 
 from agentstop.consumers import ButtonConsumer, ListConsumer, TaskConsumer
 from agentstop.panel import SOCKETS
@@ -25,8 +26,20 @@ _task: Any = TaskConsumer.as_asgi()
 _button: Any = ButtonConsumer.as_asgi()
 _list: Any = ListConsumer.as_asgi()
 
+
+def _events() -> list[URLPattern]:
+    """The same changes as JSON, where the HTTP API is installed (`agentstop[api]`)."""
+    if find_spec("ninja") is None:
+        return []
+    from agentstop.api.sockets import EventsConsumer
+
+    events: Any = EventsConsumer.as_asgi()
+    return [path(f"{SOCKETS}tasks/<int:task>/events/", events)]
+
+
 websocket_urlpatterns = [
     path(f"{SOCKETS}tasks/<int:task>/", _task),
     path(f"{SOCKETS}tasks/<int:task>/button/", _button),
     path(f"{SOCKETS}tasks/", _list),
+    *_events(),
 ]

@@ -62,7 +62,12 @@ def served(folder: Path, settings: str = "settings", *, asgi: bool = True) -> It
 
 @contextmanager
 def answering(
-    port: int, words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path
+    port: int,
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    probe: str = "/agentstop/healthz",
 ) -> Iterator[str]:
     """The address of a server on this port, started by these words, from its first answer on."""
     address = f"http://127.0.0.1:{port}"
@@ -71,7 +76,7 @@ def answering(
         subprocess.Popen(words, cwd=folder, env=environment, stdout=told, stderr=told) as process,
     ):
         try:
-            until_it_answers(f"{address}/agentstop/healthz", process)
+            until_it_answers(address + probe, process)
             yield address
         finally:
             process.terminate()

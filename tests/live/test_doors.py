@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from agentstop import consumers, sessions, wake
+from agentstop import sessions, sockets, wake
 from agentstop.live import registry
 from agentstop.models import Decision, Task
 from agentstop.runs import Run
@@ -111,7 +111,7 @@ async def test_one_person_can_open_so_many_and_others_are_let_in_all_the_same(
     open_socket: Open, run: Run, anns_session: str, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one too many may come back; one that goes makes room."""
-    monkeypatch.setattr(consumers, "MOST_OPEN", 2)
+    monkeypatch.setattr(sockets, "MOST_OPEN", 2)
     first, second = [await open_socket(run.task_id, anns_session) for _ in range(2)]
     third = await open_socket(run.task_id, anns_session)
     assert await third.close_code() == 1013

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agentstop import consumers, fragments, live
+from agentstop import fragments, live, sockets
 from agentstop.accounts import account
 from agentstop.live import GAP, Reader, Registry, Viewer
 from agentstop.models import Attempt, Operation, Task
@@ -114,7 +114,7 @@ async def test_a_lost_wake_is_made_good_by_the_sweep(
 async def test_a_page_is_given_signs_of_life_when_nothing_happens(
     open_socket: Open, run: Run, anns_session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumers, "BEAT", 0.05)
+    monkeypatch.setattr(sockets, "BEAT", 0.05)
     socket = await open_socket(run.task_id, anns_session)
     await socket.frame_with("Running since")
     for _ in range(3):
