@@ -26,6 +26,7 @@ KINDS = {
     Kind.SETTLED: _("settled"),
     Kind.PAUSED: _("paused"),
     Kind.STOPPED: _("stopped"),
+    Kind.PRESSED: _("Stop pressed after its end"),
     Kind.ENDED: _("a run ended"),
     Extent.UNDER_WAY: _("under way, or may have been"),
     Extent.UNSURE: _("nobody knows"),
@@ -54,6 +55,12 @@ DECISIONS = {
     "finish": (Kind.ENDED, _("Run %(run)s finished."), _("Run %(run)s finished.")),
     "fail": (Kind.ENDED, _("Run %(run)s ended with an error."), _("Run %(run)s ended with an error.")),
 }
+LATE_STOP = (
+    Kind.PRESSED,
+    _("Stop was pressed; it had ended before."),
+    _("Stop was pressed by %(who)s; it had ended before."),
+)
+LATE_STOP_OF_FAMILY = (Kind.PRESSED, _("What it worked for is over."), _("What it worked for is over."))
 BY_FAMILY = _("a task that it worked for")
 REASON = _("%(sentence)s Reason: %(reason)s")
 
@@ -120,7 +127,7 @@ NONE_OPEN = _("No operation is open.")
 STOPS = {
     "": _("Stopped. Nothing new will be sent."),
     "already_stopped": _("It was stopped before; this press is noted."),
-    "finished": _("It had finished before; there was nothing to stop."),
+    "finished": _("It had finished before; there was nothing to stop. Only a person begins it again."),
     "newer_run": _("Not stopped: a newer run has begun since you looked. Look again before you stop it."),
 }
 FINISHED_OPEN = _("It had finished before; what is under way is to be cancelled where its provider can.")

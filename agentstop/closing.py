@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from agentstop import conf, connectors, database, descendants, holding, settle, storing
 from agentstop.models import Decision, Input, Operation, Receipt, Run, Task
-from agentstop.models.facts import Decided
+from agentstop.models.facts import Decided, Effect
 from agentstop.providers.base import Cancel
 from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
 
 OPEN = (OperationState.SENDING, OperationState.ACCEPTED, OperationState.UNKNOWN)
 MAY_GO_ON = Q(state__in=OPEN) | Q(another_open=True)  # something may still happen on the outside
 THAT_MAY_GO_ON = f"(own.state IN ({', '.join(repr(str(state)) for state in OPEN)}) OR own.another_open)"  # the same
+FINISHED = "finished"  # why a stop is noted where there was nothing to stop any more
 FAMILY = "family"  # the policy by which a task is stopped because those that it worked for are
 
 
@@ -29,8 +30,12 @@ def close_children(task: Task, run: int, decision: Decision, now: datetime, *, c
     """Stop every task that works for this run alone; the ids of those that were stopped.
 
     Within a transaction that holds the family's and the task's lock. `cancel`: what they have sent is cancelled too.
+    Those that had finished stay so, and no job that is delivered again begins them.
     """
-    closed = descendants.locked_below(task, run)
+    below = descendants.locked_below(task, run)
+    if below.finished:
+        _leave_finished(below.finished, decision, now)
+    closed = list(below.alive)
     if closed:
         _stop(closed, decision, now)
         if cancel:
@@ -55,6 +60,24 @@ def _stop(tasks: Sequence[int], cause: Decision, now: datetime) -> None:
         stop_reason=cause.reason,
         stop_decision=cause,
     )
+
+
+def _leave_finished(tasks: Sequence[int], cause: Decision, now: datetime) -> None:
+    """Note the stop of another task at these, which have finished: their jobs, delivered again, begin nothing."""
+    noted = Decision(
+        verb=Decided.STOP,
+        effect=Effect.NOTED,
+        by=cause.by,
+        policy=FAMILY,
+        reason=cause.reason,
+        cause=cause,
+        detail={"why": FINISHED},
+        at=now,
+    )
+    storing.add_for_each(descendants.those(tasks), noted, {"task_id": "id", "run": "last_run"})
+    own = Decision.objects.filter(cause=cause, verb=Decided.STOP, effect=Effect.NOTED, task=OuterRef("pk"))
+    _hold_what_waits(tasks, cause, now)
+    descendants.those(tasks).update(late_stop=Subquery(own.order_by("-pk").values("pk")[:1]))
 
 
 def _hold_what_waits(tasks: Sequence[int], cause: Decision, now: datetime) -> None:

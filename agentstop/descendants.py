@@ -24,15 +24,30 @@ TASK, LINK = Task._meta.db_table, ServingLink._meta.db_table
 REACHED = "child.state IN ('active', 'paused', 'finished') AND NOT (child.detached OR child.on_its_own)"
 
 
-def locked_below(task: Task, run: int) -> list[int]:
-    """The ids of the tasks that work for the run alone, directly or through others, each locked, in order."""
+@dataclass(frozen=True, slots=True)
+class Below:
+    """The tasks that work for a run alone, directly or through others, each locked, by id in order.
+
+    `finished`: those that have, and on which no stop has come since.
+    """
+
+    alive: Sequence[int] = ()
+    finished: Sequence[int] = ()
+
+
+def locked_below(task: Task, run: int) -> Below:
+    """What works for the run alone."""
     if not ServingLink.objects.using(database.alias()).filter(parent=task, parent_run__lte=run).exists():
-        return []
+        return Below()
     database.go_by_index()
     hanging = set(_hanging(task.pk, run))
     below = sorted(hanging - _held(task.pk, run, hanging))
-    rows = those(below).order_by("pk").select_for_update(no_key=True)
-    return list(rows.values_list("pk", flat=True)) if below else []
+    rows = those(below).filter(late_stop__isnull=True).order_by("pk").select_for_update(no_key=True)
+    found = list(rows.values_list("pk", "state")) if below else []
+    return Below(
+        [pk for pk, state in found if state != TaskState.FINISHED],
+        [pk for pk, state in found if state == TaskState.FINISHED],
+    )
 
 
 def those(tasks: Sequence[int]) -> QuerySet[Task]:
@@ -53,15 +68,15 @@ def of_those(model: type[models.Model], condition: str, tasks: Sequence[int]) ->
 
 def _hanging(task_id: int, run: int) -> Iterator[int]:
     sql = f"""
-WITH RECURSIVE hanging(id, run, alive) AS (
-  SELECT child.id, child.last_run, child.state <> 'finished'
+WITH RECURSIVE hanging(id, run) AS (
+  SELECT child.id, child.last_run
   FROM {LINK} AS link JOIN {TASK} AS child ON child.id = link.child_id
   WHERE link.parent_id = %(task)s AND link.parent_run <= %(run)s AND {REACHED}
   UNION
-  SELECT child.id, child.last_run, child.state <> 'finished' FROM hanging
+  SELECT child.id, child.last_run FROM hanging
     {database.each(LINK, "link", "link.parent_id = hanging.id AND link.parent_run = hanging.run")}
     {database.each(TASK, "child", f"child.id = link.child_id AND {REACHED}")})
-SELECT id FROM hanging WHERE alive
+SELECT id FROM hanging
 """  # noqa: S608  our own names, values apart
     with database.connection().cursor() as cursor:
         cursor.execute(sql, {"task": task_id, "run": run})
@@ -72,9 +87,11 @@ def _held(task_id: int, run: int, hanging: Collection[int]) -> set[int]:
     """Those of the tasks that hang on the run which a live run outside needs, and what these need in turn."""
     found, needed = set[int](), defaultdict[int, list[int]](list)
     for child, parent, live in _needed(task_id, run, sorted(hanging)):
+        if not live:  # finished: nobody needs anything for it
+            continue
         if parent in hanging:
             needed[parent].append(child)
-        elif live:
+        else:
             found.add(child)
     wave = list(found)
     while wave:

@@ -136,10 +136,10 @@ def _spawn_again(
     spawning.require_as_before(child, detached)
     if not spawning.is_held(serves, parents):
         return _refused(child, spawning.over(child, "spawned"), database.now())
-    if spawning.pressed(child):
-        return _refused(child, spawning.stopped_alone(child), database.now())
     if spawning.has_finished(child):
         return Begun(child.pk, child.last_run, new=False)
+    if spawning.pressed(child):
+        return _refused(child, spawning.stopped_alone(child), database.now())
     return _begin_locked(child, by, serves, {**parents, child_id: child}, ())
 
 
@@ -225,8 +225,11 @@ def _may_begin(task: Task, by: Any, serves: Sequence[Served], parents: Mapping[i
         return Paused(f"Task {task.pk} is paused. Resume it before a new run is begun.")
     if by is not None:
         return None
-    if task.state == TaskState.STOPPED and not spawning.adoptable(task, serves, parents):
-        return Stopped(f"Task {task.pk} was stopped. Only a person may begin a new run: pass by=user.")
+    if spawning.is_shut(task) and not spawning.adoptable(task, serves, parents):
+        when = "after it had ended" if task.state == TaskState.FINISHED else ""
+        return Stopped(
+            f"Task {task.pk} was stopped{when and ' ' + when}. Only a person may begin a new run: pass by=user."
+        )
     if serves and not spawning.is_held(serves, parents):
         return spawning.over(task, "begun")
     return None
@@ -250,6 +253,7 @@ def _open(task: Task, by: Any, now: datetime, superseded: int | None = None) -> 
         task.state_since = now
     task.state, task.live_run, task.last_run = TaskState.ACTIVE, number, number
     task.stopped_at, task.stopped_by, task.stop_reason, task.stop_decision = None, None, "", None
+    task.late_stop = None
     task.on_its_own = spawning.is_on_its_own(task, by)
     task.freeze_epoch = frozen.share_clock()
     task.save(using=database.alias())

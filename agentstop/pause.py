@@ -174,7 +174,7 @@ def _root(cause: Decision) -> Decision:
 
 def _hold_children(task: Task, run: int, cause: Decision, now: datetime) -> list[int]:
     """Each by a decision of its own; their ids."""
-    children = descendants.locked_below(task, run)
+    children = list(descendants.locked_below(task, run).alive)
     held = Decision(verb=Decided.PAUSE, by=cause.by, policy=FAMILY, reason=cause.reason, cause=cause, at=now)
     if children:
         storing.add_for_each(descendants.those(children), held, {"task_id": "id", "run": "live_run"})

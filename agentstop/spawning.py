@@ -113,7 +113,12 @@ def has_finished(child: Task) -> bool:
 
 def pressed(child: Task) -> bool:
     """Whether it is stopped by a press of its own, by whomever, and not with those that it worked for."""
-    return child.state == TaskState.STOPPED and _own_stops(child).exists()
+    return is_shut(child) and _own_stops(child).exists()
+
+
+def is_shut(task: Task) -> bool:
+    """Whether it was stopped since its last run began, at work or after it had finished: code begins it no more."""
+    return task.state == TaskState.STOPPED or task.late_stop_id is not None
 
 
 def stopped_alone(child: Task) -> ChildStopped:
@@ -204,4 +209,5 @@ def _own_stops(child: Task) -> QuerySet[Decision]:
     last_start = decisions.filter(verb=Decided.START, run=child.last_run, effect=Effect.APPLIED)
     since = last_start.order_by("-pk").values_list("pk", flat=True).first() or 0
     stops = decisions.filter(verb=Decided.STOP, pk__gt=since).exclude(policy=closing.FAMILY)
-    return stops.filter(Q(effect=Effect.APPLIED) | Q(effect=Effect.NOTED, detail__why="already_stopped"))
+    noted = Q(effect=Effect.NOTED, detail__why__in=["already_stopped", closing.FINISHED])
+    return stops.filter(Q(effect=Effect.APPLIED) | noted)

@@ -94,6 +94,8 @@ def stop(
 ) -> StopReport | Answers[StopReport]:
     """Stop the task for good; the answer is returned when the stop is committed.
 
+    One that has finished or failed stays so; from then on no code begins it again, as with one that was stopped.
+
     `task` may be an object of the host's: then every task about it that the person may see is stopped, each in a commit
     of its own, and the answer has a report for each.
 
@@ -182,6 +184,9 @@ def _commit(task_id: int, press: Press) -> StopReport:
         ended = [] if why else [task_id]
         if ended:
             _close(task, decision, now)
+        elif why == closing.FINISHED and task.late_stop_id is None:
+            task.late_stop = decision
+            task.save(using=database.alias(), update_fields=["late_stop"])
         held = holding.hold({task_id: decision}, now) if why in HOLDING else []
         closed: list[int] = []
         if why != "newer_run":
@@ -228,7 +233,7 @@ def _require_run(task: Task, run: Any) -> None:
 def _why_not(task: Task, run: int | None) -> str:
     if run is not None and max(run, 1) < task.last_run:
         return "newer_run"
-    return {TaskState.STOPPED: "already_stopped", TaskState.FINISHED: "finished"}.get(TaskState(task.state), "")
+    return {TaskState.STOPPED: "already_stopped", TaskState.FINISHED: closing.FINISHED}.get(TaskState(task.state), "")
 
 
 def _close(task: Task, decision: Decision, now: datetime) -> None:

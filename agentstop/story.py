@@ -29,6 +29,7 @@ class Kind(StrEnum):
     SETTLED = "settled"
     PAUSED = "paused"
     STOPPED = "stopped"
+    PRESSED = "pressed"
     ENDED = "ended"
 
 

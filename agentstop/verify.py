@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 
-from agentstop import database, frozen, storing
+from agentstop import closing, database, frozen, storing
 from agentstop.descendants import ALIVE
 from agentstop.facts import facts_of
 from agentstop.folds.folding import fold
@@ -18,7 +18,8 @@ from agentstop.folds.histories import DecisionFact, fold_runs, fold_task
 from agentstop.folds.input_states import fold_input
 from agentstop.holding import facts_of as input_facts_of
 from agentstop.models import Decision, Input, Operation, Run, Task
-from agentstop.models.facts import Effect
+from agentstop.models.facts import Decided, Effect
+from agentstop.states import TaskState
 
 # When it was folded and what follows on it are no part of what the facts say.
 BESIDE = ("state_since", "folded_at", "follow_up_at", "follow_ups")
@@ -104,13 +105,36 @@ def _of_tasks(tasks: Sequence[Task]) -> Iterator[Difference]:
     for decision in applied.order_by("pk"):
         decisions[decision.task_id].append(DecisionFact(decision.verb, decision.run, decision.pk, decision.cause_id))
     yield from _of_runs(tasks, decisions)
+    late = _last_late_stops(tasks)
     for task in tasks:
         folded = fold_task(decisions[task.pk])
         for column in ("state", "live_run", "last_run"):
             stored, said = getattr(task, column), getattr(folded, column)
             if stored != said:
                 yield Difference("task", task.pk, column, str(stored), str(said))
+        if folded.state is TaskState.FINISHED:
+            yield from _of_late_stop(task, decisions[task.pk], late.get(task.pk, 0))
     yield from _of_freezes(tasks)
+
+
+def _last_late_stops(tasks: Sequence[Task]) -> dict[int, int]:
+    """The last stop of each task that had finished before."""
+    noted = Decision.objects.using(database.alias()).filter(
+        task__in=[task.pk for task in tasks],
+        operation__isnull=True,
+        verb=Decided.STOP,
+        effect=Effect.NOTED,
+        detail__why=closing.FINISHED,
+    )
+    return dict(noted.values_list("task").annotate(last=Max("pk")).order_by())
+
+
+def _of_late_stop(task: Task, decisions: Sequence[DecisionFact], last: int) -> Iterator[Difference]:
+    """From a stop after its end on only a person begins it again."""
+    end = next((each.id for each in reversed(decisions) if each.verb in (Decided.FINISH, Decided.FAIL)), 0)
+    if (task.late_stop_id is not None) != (last > end):
+        said = "a stop" if last > end else "None"
+        yield Difference("task", task.pk, "late_stop", str(task.late_stop_id), said)
 
 
 def _of_freezes(tasks: Sequence[Task]) -> Iterator[Difference]:

@@ -23,7 +23,7 @@ from agentstop.models import Freeze, Operation, Run, Task
 from agentstop.providers.base import Capability
 from agentstop.reconcile import OVERDUE
 from agentstop.settle import apply
-from agentstop.states import Folded, OperationFacts, OperationState
+from agentstop.states import Folded, OperationFacts, OperationState, RunState, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,12 @@ class Account:
             return None
         passed = (self.rest.heard_at, *(known.heard_at for known in self.operations))
         return max([self.run.seen_at, *(at for at in passed if at is not None and at >= self.run.began_at)])
+
+    @property
+    def may_come_back(self) -> bool:
+        """Whether its last run has failed, and nobody has pressed Stop since: its job may be delivered again."""
+        failed = self.run is not None and self.run.state == RunState.FAILED
+        return failed and self.task.state == TaskState.FINISHED and self.task.late_stop_id is None
 
     @property
     def silent(self) -> bool:
@@ -135,7 +141,7 @@ def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[
 
 def _tasks(task_ids: Sequence[int]) -> tuple[Mapping[int, Task], Mapping[int, Run], datetime]:
     """The tasks, the last run of each that has one, and the database's time, which costs no query of its own here."""
-    using, people = database.alias(), ("owner", "stopped_by", "stop_decision")
+    using, people = database.alias(), ("owner", "stopped_by", "stop_decision", "late_stop__by")
     last = Run.objects.using(using).filter(task__in=task_ids, number=F("task__last_run"))
     read: QuerySet[Any] = last.select_related(*(f"task__{each}" for each in people)).annotate(read_at=Now())
     runs = {run.task_id: run for run in read}
@@ -201,7 +207,10 @@ def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
     tasks = Task.objects.using(using).filter(pk__in=task_ids)
     runs = Run.objects.using(using).filter(task__in=task_ids).values("task")
     operations = Operation.objects.using(using).filter(task__in=task_ids).values("task")
-    told = {row[0]: row for row in tasks.values_list("pk", "state", "state_since", "last_run", "owner_id", "title")}
+    told = {
+        row[0]: row
+        for row in tasks.values_list("pk", "state", "state_since", "last_run", "owner_id", "title", "late_stop")
+    }
     agents = runs.annotate(seen=Max("seen_at"), halted=Max("halted_at")).values_list("task", "seen", "halted")
     folds = operations.annotate(many=Count("pk"), last=Max("folded_at")).values_list("task", "many", "last")
     seen, folded = ({row[0]: row for row in rows} for rows in (agents, folds))

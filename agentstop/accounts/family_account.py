@@ -107,7 +107,7 @@ def stopped_with(task: Task) -> QuerySet[Decision]:
     begun = own.filter(verb=Decided.START, effect=Effect.APPLIED).aggregate(last=Max("pk"))["last"] or 0
     presses = own.filter(verb=Decided.STOP, pk__gt=begun)
     stops = Decision.objects.using(database.alias()).filter(
-        cause__in=presses, verb=Decided.STOP, operation__isnull=True
+        cause__in=presses, verb=Decided.STOP, effect=Effect.APPLIED, operation__isnull=True
     )
     return stops.select_related("task").order_by("pk")
 

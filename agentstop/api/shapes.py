@@ -174,7 +174,10 @@ class StoppedOut(Out):
 
 
 class TaskOut(Out):
-    """A task and its state. `run` is the number of its last run, which a stop names; `live`: that run is."""
+    """A task and its state. `run` is the number of its last run, which a stop names; `live`: that run is.
+
+    `late_stop`: a stop after it had finished; from then on only a person begins it again.
+    """
 
     id: int
     title: str
@@ -185,6 +188,7 @@ class TaskOut(Out):
     run: int
     live: bool
     stopped: StoppedOut | None
+    late_stop: StoppedOut | None
     created_at: datetime
 
 

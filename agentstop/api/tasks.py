@@ -32,7 +32,7 @@ def find(request: HttpRequest, wanted: Query[shapes.FindIn]) -> shapes.TasksOut:
         rows = rows.filter(state=wanted.state)
     if wanted.before is not None:
         rows = rows.filter(pk__lt=wanted.before)
-    related = rows.select_related("owner", "subject_type", "stopped_by", "stop_decision")
+    related = rows.select_related("owner", "subject_type", "stopped_by", "stop_decision", "late_stop__by")
     page = list(related.order_by("-pk")[: wanted.limit + 1])
     looked_at = page[: wanted.limit]
     more = looked_at[-1].pk if len(page) > len(looked_at) else None

@@ -24,6 +24,8 @@ def task(row: Task) -> shapes.TaskOut:
     if row.stopped_at is not None:
         by = name_of(row.stopped_by) or (row.stop_decision.policy if row.stop_decision is not None else "")
         stopped = shapes.StoppedOut(by=by, at=row.stopped_at, reason=row.stop_reason)
+    late = row.late_stop
+    shut = shapes.StoppedOut(by=name_of(late.by) or late.policy, at=late.at, reason=late.reason) if late else None
     return shapes.TaskOut(
         id=row.pk,
         title=row.title,
@@ -34,6 +36,7 @@ def task(row: Task) -> shapes.TaskOut:
         run=row.last_run,
         live=row.live_run is not None,
         stopped=stopped,
+        late_stop=shut,
         created_at=row.created_at,
     )
 

@@ -68,6 +68,9 @@ class Task(models.Model):
     stop_decision = models.ForeignKey(
         "agentstop.Decision", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
+    late_stop = models.ForeignKey(  # a press after it had finished: from then on only a person begins it again
+        "agentstop.Decision", on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
     created_at = models.DateTimeField()
 
     objects = Tasks.as_manager()
@@ -83,6 +86,7 @@ class Task(models.Model):
             models.Index(fields=["owner", "-id"], name="agentstop_task_owner"),
             where_there_is("subject_type", "subject_id", name="agentstop_task_subject"),
             where_there_is("stopped_by", name="agentstop_task_stopped_by"),
+            where_there_is("late_stop", name="agentstop_task_late_stop"),
             models.Index(
                 fields=["id"], condition=Q(state__in=[TaskState.ACTIVE, TaskState.PAUSED]), name="agentstop_task_alive"
             ),
@@ -92,6 +96,10 @@ class Task(models.Model):
             models.CheckConstraint(
                 name="agentstop_task_stopped_has_a_time",
                 condition=Q(state=TaskState.STOPPED, stopped_at__isnull=False) | ~Q(state=TaskState.STOPPED),
+            ),
+            models.CheckConstraint(
+                name="agentstop_task_late_stop_of_a_finished_one",
+                condition=Q(late_stop__isnull=True) | Q(state=TaskState.FINISHED),
             ),
             models.CheckConstraint(
                 name="agentstop_task_over_has_no_live_run",

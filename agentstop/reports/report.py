@@ -11,7 +11,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from agentstop import permissions
+from agentstop import closing, permissions
 from agentstop.accounts import account, selection
 from agentstop.accounts.account import Account
 from agentstop.accounts.selection import Choice
@@ -53,6 +53,16 @@ class StopTold:
 
 
 @dataclass(frozen=True, slots=True)
+class LateStop:
+    """Who pressed Stop after the task had ended, when and why; `through`: it came with a task that it worked for."""
+
+    by: str
+    at: datetime
+    reason: str
+    through: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TaskReport:
     """What is told of one task. `digest` is equal for equal words, whoever looks and when."""
 
@@ -65,6 +75,7 @@ class TaskReport:
     run: int  # the number that a press on what is shown must name
     live: bool  # a run is
     stop: StopTold | None
+    late_stop: LateStop | None  # a stop after it had ended
     held: tuple[HeldTold, ...]  # by freezes that affect it
     agent: AgentLine
     summary: str
@@ -79,6 +90,7 @@ class TaskReport:
     controls: Controls
     overdue: int
     stoppable: bool  # there is something that a stop would end
+    may_come_back: bool  # its agent has failed, and a job that is delivered again would begin it
     changes_at: datetime | None = field(compare=False)
     now: datetime = field(compare=False)
 
@@ -133,11 +145,13 @@ def tell(found: Account) -> TaskReport:
         run=task.last_run,
         live=task.live_run is not None,
         stop=_stop(task),
+        late_stop=_late_stop(task),
         held=held,
         agent=question_report.read_agent(_agent(found), found),
         summary=wording.summarise(
             state,
             counts,
+            *_shut(task),
             *(each.text for each in held),
             *question_report.summarise(questions),
             undoings=wording.count(undone),
@@ -153,6 +167,7 @@ def tell(found: Account) -> TaskReport:
         controls=controls.of(found, stoppable=stoppable),
         overdue=found.overdue,
         stoppable=stoppable,
+        may_come_back=found.may_come_back,
         changes_at=found.changes_at,
         now=found.now,
     )
@@ -171,6 +186,21 @@ def _stop(task: Task) -> StopTold | None:
         return None
     policy = task.stop_decision.policy if task.stop_decision is not None else ""
     return StopTold(name_of(task.stopped_by) or policy, task.stopped_at, task.stop_reason, _dispatch(task))
+
+
+def _late_stop(task: Task) -> LateStop | None:
+    late = task.late_stop
+    if late is None:
+        return None
+    return LateStop(name_of(late.by) or late.policy, late.at, late.reason, late.policy == closing.FAMILY)
+
+
+def _shut(task: Task) -> list[str]:
+    """What follows from a stop after its end, for the one line."""
+    late = task.late_stop
+    if late is None:
+        return []
+    return [sentences.SHUT_WITH_OTHERS if late.policy == closing.FAMILY else sentences.SHUT]
 
 
 def _dispatch(task: Task) -> str:
@@ -196,10 +226,12 @@ def _agent(found: Account) -> AgentLine:
 
 
 def _stoppable(state: TaskState, found: Account) -> bool:
-    """Dispatch is open, or something is under way that nobody has asked to cancel yet."""
+    """Dispatch is open, its job may come back, or something is under way that nobody has asked to cancel yet."""
     if state in (TaskState.ACTIVE, TaskState.PAUSED):
         return True
     folds = (known.folded for known in found.operations)
+    if state is TaskState.FINISHED and found.may_come_back:
+        return True
     uncancelled = any(_goes_on(folded) and folded.cancellation is Cancellation.NONE for folded in folds)
     return state is TaskState.FINISHED and (
         uncancelled or any(group.is_open and not group.asked for group in found.rest.groups)

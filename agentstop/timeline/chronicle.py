@@ -85,8 +85,12 @@ def _runs(tasks: Sequence[int]) -> list[Run]:
 
 
 def _decisions(tasks: Sequence[int], operations: Sequence[int] = ()) -> list[Decision]:
-    """What was decided about the tasks themselves and took effect, and what the gate refused of these operations."""
-    of_tasks = Q(operation__isnull=True, effect=Effect.APPLIED)
+    """What was decided about the tasks themselves and took effect, and what the gate refused of these operations.
+
+    A stop after the task's end is among them: from then on only a person begins it again.
+    """
+    late = Q(verb=Decided.STOP, effect=Effect.NOTED, detail__why=closing.FINISHED)
+    of_tasks = Q(operation__isnull=True) & (Q(effect=Effect.APPLIED) | late)
     refused = Q(verb=Decided.REFUSE, operation__in=operations)
     rows = Decision.objects.using(database.alias()).filter(of_tasks | refused, task__in=tasks)
     return list(rows.select_related("by").order_by("pk"))
@@ -95,8 +99,8 @@ def _decisions(tasks: Sequence[int], operations: Sequence[int] = ()) -> list[Dec
 def _about_the_task(decisions: Iterable[Decision]) -> Iterator[Fact]:
     for decision in decisions:
         if decision.operation_id is None and decision.verb in captions.DECISIONS:
-            kind, plain, named = captions.DECISIONS[decision.verb]
             family = decision.policy == closing.FAMILY
+            kind, plain, named = _caption(decision, family)
             who = gettext(captions.BY_FAMILY) if family else name_of(decision.by) or decision.policy
             text = gettext(named if who else plain) % {"run": decision.run, "who": who}
             if decision.reason and kind is not Kind.BEGUN:
@@ -104,9 +108,15 @@ def _about_the_task(decisions: Iterable[Decision]) -> Iterator[Fact]:
             yield Fact(decision.at, kind, text)
 
 
+def _caption(decision: Decision, family: bool) -> tuple[Kind, str, str]:
+    if decision.effect == Effect.APPLIED:
+        return captions.DECISIONS[decision.verb]
+    return captions.LATE_STOP_OF_FAMILY if family else captions.LATE_STOP
+
+
 def _pauses(decisions: Iterable[Decision]) -> Iterator[Span]:
     """The times in which somebody held it, by the same fold that makes its state."""
-    made = [each for each in decisions if each.operation_id is None]
+    made = [each for each in decisions if each.operation_id is None and each.effect == Effect.APPLIED]
     folds = fold_each(DecisionFact(each.verb, each.run, each.pk, each.cause_id) for each in made)
     states = [(each.at, folded.state) for each, folded in zip(made, folds, strict=True)]
     start: datetime | None = None

@@ -80,7 +80,7 @@ GOES_ON = {
 }
 
 MORE_GO_ON = _("There are more that go on.")
-HAD_FINISHED = _("It had finished already.")
+HAD_FINISHED = _("It had finished already. Only a person begins it again.")
 
 # Why a button does nothing now.
 IS_STOPPED = _("it is stopped.")

@@ -88,6 +88,9 @@ TASKS = {
     TaskState.FINISHED: _("Finished."),
 }
 
+SHUT = _("Stop was pressed after that: only a person begins it again, and no job that is delivered anew.")
+SHUT_WITH_OTHERS = _("What it worked for is over: no job that is delivered anew begins it.")
+
 TASK_NAMES = {
     TaskState.ACTIVE: _("running"),
     TaskState.PAUSED: _("paused"),
@@ -107,7 +110,7 @@ DISPATCHED_AFTER = _("The last dispatch came %(seconds)s s after the press, whil
 PRESSES = {
     "": "",
     "already_stopped": _("It was stopped already, by %(who)s at %(at)s. This press changed nothing."),
-    "finished": _("It had finished already: there was nothing left to stop."),
+    "finished": _("It had finished already: there was nothing left to stop. Only a person begins it again."),
     "newer_run": _("A newer run has begun since this page was drawn: nothing was stopped."),
 }
 SOMEBODY = _("the system")

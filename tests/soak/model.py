@@ -78,8 +78,10 @@ class Model:
         row = self.task(task)
         if denied := self.denied(by, "start_run", task, "start"):
             return denied
-        if row.state == "paused" or (row.state == "stopped" and by is None):
-            return expected(row.state.capitalize(), "decision start denied")
+        if row.state == "paused":
+            return expected("Paused", "decision start denied")
+        if by is None and (row.state == "stopped" or row.late_stop_id is not None):
+            return expected("Stopped", "decision start denied")
         return expected(f"run {row.last_run + 1}", "decision start applied")
 
     def check(self, task: int, run: int) -> Expected:

@@ -22,7 +22,9 @@ def after(seconds: float) -> datetime:
 # As many milliseconds as days, and often the very same moment twice.
 SPANS = st.one_of(st.integers(0, 3), st.integers(0, 10**4), st.integers(0, 10**7), st.integers(0, 10**12))
 MOMENTS = st.builds(lambda microseconds: T0 + microseconds * MICROSECOND, SPANS)
-OF_OPERATIONS = [kind for kind in Kind if kind not in (Kind.BEGUN, Kind.PAUSED, Kind.RESUMED, Kind.STOPPED, Kind.ENDED)]
+OF_OPERATIONS = [
+    kind for kind in Kind if kind not in (Kind.BEGUN, Kind.PAUSED, Kind.RESUMED, Kind.STOPPED, Kind.PRESSED, Kind.ENDED)
+]
 
 
 @st.composite
