@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Count, Min, Q, QuerySet
 
-from agentstop import database, frozen, reconcile, silence
+from agentstop import database, frozen, permissions, reconcile, silence
 from agentstop.closing import MAY_GO_ON
 from agentstop.models import Operation, Task
 from agentstop.states import Cancellation, OperationState, RunState, TaskState
@@ -37,20 +37,23 @@ class Standing:
     oldest: datetime | None
 
 
-def rows(board: Board) -> QuerySet[Any]:
-    """The rows of a board: operations, of NO_SIGN_OF_LIFE tasks, of FROZEN freezes."""
-    return _QUERIES[board]()
+def rows(board: Board, user: Any = None) -> QuerySet[Any]:
+    """The rows of a board: operations, of NO_SIGN_OF_LIFE tasks, of FROZEN freezes. For a user: those of `visible`."""
+    found = _QUERIES[board]()
+    if user is None or board is Board.FROZEN:
+        return found
+    return permissions.narrowed(user, found, "" if board is Board.NO_SIGN_OF_LIFE else "task")
 
 
-def standing(board: Board) -> Standing:
+def standing(board: Board, user: Any = None) -> Standing:
     """One board, in one query."""
-    found = rows(board).aggregate(oldest=_SINCE.get(board, Min("state_since")), count=Count("pk", distinct=True))
+    found = rows(board, user).aggregate(oldest=_SINCE.get(board, Min("state_since")), count=Count("pk", distinct=True))
     return Standing(board, found["count"], found["oldest"])
 
 
-def standings() -> list[Standing]:
-    """All boards, one query each."""
-    return [standing(board) for board in Board]
+def standings(user: Any = None) -> list[Standing]:
+    """All boards, one query each; for a user, by what their lists show."""
+    return [standing(board, user) for board in Board]
 
 
 def _operations() -> QuerySet[Operation]:

@@ -72,7 +72,7 @@ def about(subject: models.Model, by: Any, verb: str) -> list[Task]:
 
 def seen(tasks: QuerySet[Task], by: Any, which: str, verb: str) -> list[Task]:
     """Those of the tasks that the person may see (all, where no person asks): what works first, then by age."""
-    found = [task for task in tasks if by is None or permissions.may(by, "view_task", task)]
+    found = list(tasks if by is None else permissions.seen(by, tasks))
     if not found:
         raise TaskNotFound(f"There is no task {which} for you. Nothing was {verb}.")
     return sorted(found, key=lambda task: (task.state not in ALIVE, task.pk))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
 from agentstop import conf, database, telling
@@ -12,9 +13,17 @@ from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Decision, Question, Task
 from agentstop.models.facts import Decided, Effect
 
+T = TypeVar("T", bound=Task)
+M = TypeVar("M", bound=Model)
+OWN_RULE = "agentstop.permissions.owner_or_permission"
+
 
 class Rule(Protocol):
-    """The type of the function named by AGENTSTOP_MAY: may this user do this to this task?"""
+    """The type of the function named by AGENTSTOP_MAY: may this user do this to this task?
+
+    It may have an attribute `visible`, a function `(user, tasks) -> tasks` on queries: the tasks among which lists,
+    counts, boards and the admin look for this user. Each that is shown or acted on is asked for by the rule itself.
+    """
 
     def __call__(self, user: Any, permission: str, task: Task) -> bool: ...
 
@@ -30,16 +39,50 @@ def owner_or_permission(user: Any, permission: str, task: Task) -> bool:
 
 def may(user: Any, permission: str, task: Task) -> bool:
     """Whether the user has `agentstop.<verb>_<model>` for this task, by the rule that the settings name."""
-    rule: Rule = import_string(conf.MAY)
-    return rule(user, f"agentstop.{permission}", task)
+    return _rule()(user, f"agentstop.{permission}", task)
 
 
 def visible(user: Any) -> QuerySet[Task]:
-    """The tasks that a list may show to this user: their own, or all with the general permission to view."""
+    """The tasks among which a list looks for this user; what it shows, names or counts one by one is `seen` of these.
+
+    Where the rule does not say it (`Rule`): their own, or all with the general permission to view.
+    """
     tasks = Task.objects.using(database.alias())
     if not user.is_active or not user.is_authenticated:
         return tasks.none()
+    of_rule = _visible_by_rule()
+    if of_rule is not None:
+        return of_rule(user, tasks)
     return tasks.all() if user.has_perm("agentstop.view_task") else tasks.filter(Q(owner_id=user.pk))
+
+
+def seen(user: Any, tasks: Iterable[T]) -> Iterator[T]:
+    """Those of these tasks that the user may see."""
+    return (task for task in tasks if may(user, "view_task", task))
+
+
+def narrowed(user: Any, rows: QuerySet[M], to_task: str) -> QuerySet[M]:
+    """Rows whose tasks are among those that the rule says are visible, for who may see all where it says nothing.
+
+    `to_task`: the way from a row to its task, empty where it is one.
+    """
+    if _visible_by_rule() is None:
+        return rows
+    return rows.filter(**{f"{to_task or 'pk'}__in": visible(user).order_by().values("pk")})
+
+
+def counts_by_query() -> bool:
+    """Whether a query alone tells which tasks a user may see; a rule of the host's has to be asked for each."""
+    return conf.MAY == OWN_RULE
+
+
+def _rule() -> Rule:
+    rule: Rule = import_string(conf.MAY)
+    return rule
+
+
+def _visible_by_rule() -> Callable[[Any, QuerySet[Task]], QuerySet[Task]] | None:
+    return getattr(_rule(), "visible", None)
 
 
 def get_visible(user: Any, task_id: int) -> Task:

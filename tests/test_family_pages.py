@@ -356,7 +356,9 @@ class TestFamily:
         root.finish()
         assert "Stop what still works for it" in page(ann, root.task_id)
         answer = press(ann, root.task_id, "stop", run=1)
-        assert said(answer) == "It had finished already. 1 task that worked for it was stopped with it."
+        assert said(answer) == (
+            "It had finished already. Only a person begins it again. 1 task that worked for it was stopped with it."
+        )
         assert task_of(child).state == "stopped"
         assert "Stop what still works for it" not in page(ann, root.task_id)
 

@@ -181,5 +181,5 @@ def test_it_is_told_everywhere(ended: Run, ann: User, client: Client) -> None:
     assert (
         "Stop pressed after its end" in client.get(reverse("agentstop:timeline", args=[ended.task_id])).content.decode()
     )
-    row = client.get(f"/api/tasks/{ended.task_id}").json()
+    row = client.get(f"/api/tasks/{ended.task_id}/state").json()
     assert (row["state"], row["stopped"], row["late_stop"]["by"]) == ("finished", None, "ann")

@@ -65,6 +65,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's cla
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         rows: models.QuerySet[Any] = super().get_queryset(request).using(database.alias())
+        if self.to_task or self.model is Task:
+            rows = permissions.narrowed(request.user, rows, "__".join(self.to_task))
         return rows.select_related(*self.list_select_related) if self.list_select_related else rows
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:

@@ -52,9 +52,9 @@ class Line:
     query: str
 
 
-def lines() -> list[Line]:
-    """Every board, in the order in which it presses."""
-    return [_line(each) for each in boards.standings()]
+def lines(user: Any) -> list[Line]:
+    """Every board, in the order in which it presses, as this user's lists show it."""
+    return [_line(each) for each in boards.standings(user)]
 
 
 def _line(standing: boards.Standing) -> Line:

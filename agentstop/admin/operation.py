@@ -174,7 +174,7 @@ class OperationAdmin(TellsFacts, RemediesOperations):
         """What waits for an operator, counted; each number leads to its rows."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        context = {"title": gettext("Desk"), "lines": lines(), "overdue": reconcile.overdue()}
+        context = {"title": gettext("Desk"), "lines": lines(request.user), "overdue": reconcile.overdue()}
         return self.page(request, "desk", context)
 
     def connectors_view(self, request: HttpRequest) -> HttpResponse:

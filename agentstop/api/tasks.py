@@ -36,8 +36,7 @@ def find(request: HttpRequest, wanted: Query[shapes.FindIn]) -> shapes.TasksOut:
     page = list(related.order_by("-pk")[: wanted.limit + 1])
     looked_at = page[: wanted.limit]
     more = looked_at[-1].pk if len(page) > len(looked_at) else None
-    shown = [row for row in looked_at if permissions.may(user, "view_task", row)]
-    return shapes.TasksOut(tasks=[telling.task(row) for row in shown], before=more)
+    return shapes.TasksOut(tasks=[telling.task(row) for row in permissions.seen(user, looked_at)], before=more)
 
 
 @router.post("", response={201: shapes.TaskOut, **REFUSALS}, auth=agents(Scope.CREATE), operation_id="create_task")

@@ -40,14 +40,15 @@ def pairs_of(text: str) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The tasks that a person is about to stop, counted before anything happens; they come from `with_open`."""
+    """The tasks that a person may see and is about to stop, counted before anything happens; from `with_open`."""
 
     tasks: Sequence[Any]
     counts: Sequence[str]
 
     @classmethod
     def of(cls, user: Any, tasks: Sequence[Any]) -> Choice:
-        return cls(tasks, _sentences(per_task.count(tasks, user, "stop_task")))
+        found = list(permissions.seen(user, tasks))
+        return cls(found, _sentences(per_task.count(found, user, "stop_task")))
 
     @property
     def listed(self) -> Sequence[Any]:

@@ -240,7 +240,7 @@ def _row(told: OperationReport, facts: Sequence[Fact], stretches: Sequence[Stret
 def _children(children: Iterable[Task], user: Any) -> Iterator[Row]:
     """One row for each of these tasks that this user may see."""
     using = database.alias()
-    seen = [child for child in children if permissions.may(user, "view_task", child)]
+    seen = list(permissions.seen(user, children))
     ids = [child.pk for child in seen]
     runs, decisions = defaultdict(list), defaultdict(list)
     dispatches: dict[int, list[datetime]] = defaultdict(list)

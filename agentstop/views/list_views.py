@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
@@ -39,11 +41,10 @@ def stop_all(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _stopped(request, back)
     asked, mine = Asked.of(request.GET), request.GET.get("mine") == "1"
-    found = _found(request, asked, mine)
-    chosen = list(bulk_report.with_open(found.order_by("-pk"))[:MOST])
+    chosen, rest = _chosen(request, _found(request, asked, mine))
     context = {
         "choice": bulk_report.Choice.of(request.user, _fitting(request, asked, chosen)),
-        "rest": found.count() - MOST if len(chosen) == MOST else 0,
+        "rest": rest,
         "asked": asked,
         "filter": gettext(asked.filter.name),
         "mine": mine,
@@ -72,6 +73,16 @@ def _found(request: HttpRequest, asked: Asked, mine: bool) -> QuerySet[Task]:
     if mine:
         return listing.stoppable(permissions.visible(request.user).filter(owner=request.user.pk))
     return listing.stoppable(listing.matching(request.user, asked))
+
+
+def _chosen(request: HttpRequest, found: QuerySet[Task]) -> tuple[list[Task], int]:
+    """The newest of those that this person may see, as many as one press stops, and how many more there are."""
+    newest = bulk_report.with_open(found.order_by("-pk"))
+    if permissions.counts_by_query():
+        chosen = list(newest[:MOST])
+        return chosen, found.count() - MOST if len(chosen) == MOST else 0
+    seen = permissions.seen(request.user, newest.iterator(MOST))
+    return list(islice(seen, MOST)), sum(1 for _ in seen)
 
 
 def _fitting(request: HttpRequest, asked: Asked, chosen: list[Task]) -> list[Task]:

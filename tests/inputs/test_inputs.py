@@ -188,7 +188,7 @@ def test_a_press_that_came_after_the_end_holds_what_still_waits(ann: User) -> No
     run.finish()
     report = stop(run.task_id, by=ann)
     assert (report.stopped, report.why, report.held) == (False, "finished", (typed.id,))
-    assert begin(run.task_id).take_inputs() == []
+    assert begin(run.task_id, by=ann).take_inputs() == []
 
 
 def test_a_repeated_press_holds_nothing_that_was_typed_after_the_first(ann: User) -> None:
