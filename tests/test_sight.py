@@ -1,4 +1,4 @@
-"""One place decides which tasks a person sees: lists, counts, boards and the desk agree with what is then done (R35)."""
+"""One place decides which tasks a person sees; lists, counts, boards and desk agree with what is then done (R35)."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ class Task(Row):
     live_run: int | None
     last_run: int
     stopped_at: datetime | None
+    late_stop_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
