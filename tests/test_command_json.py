@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import OperationalError
 
-from agentstop import bulk
-from agentstop.models import Operation, Task
+from agentstop import bulk, tokens
+from agentstop.models import Operation, ServiceToken, Task
 from agentstop.runs import begin
 from agentstop.stop import stop
 from tests.demo_process import ROOT
@@ -89,6 +90,25 @@ def test_stop(printed: Printed, lost: Operation, monkeypatch: pytest.MonkeyPatch
 def test_settle(printed: Printed, lost: Operation) -> None:
     words = ("--outcome", "failed", "--reason", "not there", "--by", "ann", "--json")
     assert printed("agentstop_settle", lost.pk, *words) == {**documented("agentstop_settle"), "operation": lost.pk}
+
+
+def test_token(printed: Printed, ann: User) -> None:
+    """Made, listed without its secret, revoked; by whom it is not allowed nothing is made."""
+    root = User.objects.create_superuser("root")
+    words = ("agentstop_token", "create", "mail agent", "--user", "ann", "--scope", "run", "--connector", "tools")
+    made, wanted = printed(*words, "--by", "root", "--json"), documented("agentstop_token")
+    assert shape(made) == shape(wanted) and tokens.find(made["token"]) is not None
+    [listed] = printed("agentstop_token", "list", "--json")["tokens"]
+    assert listed["used_at"] and {**listed, "used_at": None, "token": made["token"]} == made
+    for wrong in ("ann", "nobody"):
+        with pytest.raises(CommandError):
+            call_command(*words, "--by", wrong)
+    with pytest.raises(CommandError, match="zone"):
+        call_command(*words, "--by", "root", "--until", "2027-01-31")
+    revoke = ("agentstop_token", "revoke", made["name"], "--by", root.username, "--json")
+    assert printed(*revoke) == {"name": made["name"], "revoked": True}
+    assert not printed(*revoke)["revoked"] and tokens.find(made["token"]) is None
+    assert ServiceToken.objects.count() == 1
 
 
 def test_purge(printed: Printed, lost: Operation) -> None:

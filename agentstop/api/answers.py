@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from agentstop.api.problems import ProblemOut
 
-REFUSALS: dict[int, type[ProblemOut]] = dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422), ProblemOut)
+REFUSALS: dict[int, type[ProblemOut]] = dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 422, 429), ProblemOut)

@@ -10,6 +10,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
 from agentstop import database, permissions, tokens
+from agentstop.api.guesses import guesses
 from agentstop.api.problems import Problem
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Operation, ServiceToken, Task
@@ -47,6 +48,9 @@ class ServiceAuth(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
         found = tokens.find(token)
         if found is None:
+            seconds = guesses.wrong(request.META.get("REMOTE_ADDR", ""))
+            if seconds:
+                raise Problem("too_many", f"Too many wrong tokens came from here. Wait for {seconds} seconds.")
             raise Problem("unauthenticated", "This token is not known, has ended or was revoked.")
         if self.scope not in found.scopes:
             raise Problem("no_scope", f"The token of {found.application} has no scope {self.scope.value!r}.")

@@ -96,6 +96,8 @@ def answer(reason: str, detail: str = "", **more: Any) -> HttpResponse:
     response = JsonResponse(out.model_dump(mode="json"), status=words.status, content_type=CONTENT_TYPE)
     if words.status == 401:
         response["WWW-Authenticate"] = "Bearer"
+    if words.status == 429:
+        response["Retry-After"] = "60"
     return response
 
 

@@ -16,6 +16,7 @@ from ninja.responses import NinjaJSONEncoder
 
 from agentstop import sessions, tokens
 from agentstop.api import shapes, telling
+from agentstop.api.guesses import guesses
 from agentstop.exceptions import TaskNotFound
 from agentstop.live import GAP, NOT_FOUND, TRY_AGAIN
 from agentstop.sending import in_domain
@@ -46,6 +47,8 @@ class EventsConsumer(Socket):
         if not self.token:
             return await super().who()
         found = await in_domain(tokens.find, self.token)
+        if found is None:
+            guesses.wrong(str((self.scope.get("client") or [""])[0]))
         return found.user if found is not None and Scope.READ in found.scopes else None
 
     def _shown(self, offered: list[str]) -> str:

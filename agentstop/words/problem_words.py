@@ -104,6 +104,9 @@ PROBLEMS = {
     "invalid": ProblemWords(
         422, _("Something in the request is not usable"), _("Correct what is named, and send it again.")
     ),
+    "too_many": ProblemWords(
+        429, _("Too many wrong tokens"), _("Wait a minute, and send the right token: that is let in at any time.")
+    ),
     "bad_pass": ProblemWords(
         422, _("This is no pass of this operation"), _("Send the pass that the gate has answered for it, unchanged.")
     ),

@@ -13,6 +13,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from agentstop import tokens
+from agentstop.api.guesses import guesses
 from agentstop.models import ServiceToken
 from agentstop.providers.base import Answer as ProvidersAnswer
 from agentstop.providers.base import Capability, Compensation, Context, Provider, Submission
@@ -62,6 +63,12 @@ class Caller:
 
 
 Token = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def no_guesses() -> None:
+    """What tests before have guessed is forgotten."""
+    guesses.forget()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agentstop import database, tokens
+from agentstop.api import guesses
 from agentstop.exceptions import Denied
 from agentstop.models import ServiceToken
 from tests.api.conftest import Caller, Token, row
@@ -96,3 +97,32 @@ def test_the_admin_makes_it_shows_it_once_and_revokes_it(root: User, ann: User, 
     stranger = Client()
     stranger.force_login(User.objects.create_user("stan", is_staff=True))
     assert {stranger.get(add).status_code, stranger.post(revoke).status_code} == {403}
+
+
+def test_who_guesses_is_told_to_wait_and_the_right_token_is_let_in(
+    token: Token, ann: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By address: others are not told so. It is over by itself."""
+    right, wrong = Caller(token(ann)), Caller("agentstop_x_y")
+    told = [wrong.get("/tasks").status for _ in range(guesses.MOST + 2)]
+    assert told == [401] * guesses.MOST + [429] * 2
+    assert wrong.get("/tasks").headers["Retry-After"] == "60"
+    assert right.get("/tasks").status == 200
+    wrong.client.defaults["REMOTE_ADDR"] = "203.0.113.7"
+    assert wrong.get("/tasks").status == 401
+    assert [each.action for each in caplog.records if hasattr(each, "action")].count("tokens_guessed") == 1
+
+
+def test_guesses_are_forgotten_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guesses, "ADDRESSES", 2)
+    clock, counted = [0.0], guesses.Guesses()
+    monkeypatch.setattr("agentstop.api.guesses.time.monotonic", lambda: clock[0])
+    network = [f"2001:db8::{number}" for number in range(1, guesses.MOST + 2)]
+    assert [counted.wrong(each) for each in network][-2:] == [0, 61]
+    clock[0] = 59.5
+    assert counted.wrong(network[0]) == 1
+    clock[0] = 130.0
+    assert counted.wrong(network[0]) == 0
+    for address in ("192.0.2.1", "192.0.2.2", "?"):
+        counted.wrong(address)
+    assert len(counted._wrong) == 2
