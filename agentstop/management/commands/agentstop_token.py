@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,9 @@ from agentstop.exceptions import AgentStopError
 from agentstop.management import people
 from agentstop.models import ServiceToken
 from agentstop.tokens import Scope
+
+
+Verb = Callable[..., tuple[dict[str, Any], str]]  # what is printed as JSON, and else
 
 
 class Command(BaseCommand):
@@ -36,8 +40,9 @@ class Command(BaseCommand):
             each.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *, verb: str, json: bool, **options: Any) -> None:
+        verbs: dict[str, Verb] = {"create": self._create, "list": self._list, "revoke": self._revoke}
         try:
-            told, line = {"create": self._create, "list": self._list, "revoke": self._revoke}[verb](**options)
+            told, line = verbs[verb](**options)
         except (AgentStopError, ValueError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(_json(told) if json else line)
