@@ -17,7 +17,6 @@ from agentstop.management import people
 from agentstop.models import ServiceToken
 from agentstop.tokens import Scope
 
-
 Verb = Callable[..., tuple[dict[str, Any], str]]  # what is printed as JSON, and else
 
 
