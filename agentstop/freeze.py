@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from agentstop import bodies, connectors, database, frozen, wake
+from agentstop import bodies, connectors, database, frozen, telling, wake
 from agentstop.descendants import ALIVE
 from agentstop.exceptions import AgentStopError, Denied
 from agentstop.models import Freeze, Operation, Task
@@ -186,6 +186,7 @@ def _require(by: Any, wanted: Freeze) -> None:
         return
     wanted.effect = Effect.DENIED
     wanted.save(using=database.alias())
+    telling.of_denied_freeze(wanted)
     raise Denied("You may not hold dispatch for others, nor lift what holds it. Ask an operator.")
 
 

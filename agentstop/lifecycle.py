@@ -11,7 +11,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
 from agentstop import bodies, closing, database, family, frozen, permissions, signals, spawning, telling, wake
-from agentstop.exceptions import Paused, Refused, Stopped, Superseded, TaskNotFound
+from agentstop.exceptions import Denied, Paused, Refused, Stopped, Superseded, TaskNotFound
 from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
@@ -50,7 +50,9 @@ def begin(
         if run is not None:
             raise ValueError("run names the last run that the person saw: a new task has none.")
         spawning.check_key(key, serves)
-        found = _begin_new(bodies.one_line(task, "title"), owner, subject, by, serves, detached, key)
+        title = bodies.one_line(task, "title")
+        _require_new(title, owner, subject, by, serves)
+        found = _begin_new(title, owner, subject, by, serves, detached, key)
     else:
         if owner is not None or subject is not None or detached or key:
             raise ValueError("owner, subject, detached and key belong to a new task: pass a title, or leave them out.")
@@ -58,6 +60,23 @@ def begin(
     if isinstance(found, Refused):
         raise found
     return found
+
+
+def _require_new(title: str, owner: Any, subject: models.Model | None, by: Any, serves: Sequence[Served]) -> None:
+    """A person begins new work for whom they may begin runs: for the tasks that it serves, or for its owner."""
+    if by is None:
+        return
+    _require_served(by, serves)
+    if owner is None or serves:
+        return
+    new = Task(title=title, owner=owner, **_about(subject))
+    if not permissions.may(by, "start_run", new):
+        raise Denied(f"You may not begin a task for {owner}. Begin it for yourself, or ask an operator.")
+
+
+def _require_served(by: Any, serves: Sequence[Served]) -> None:
+    for parent in Task.objects.using(database.alias()).filter(pk__in={run.task_id for run in serves}).order_by("pk"):
+        permissions.require(by, "start_run", parent, Decided.START)
 
 
 def _begin_old(
@@ -68,6 +87,7 @@ def _begin_old(
         if task is None:
             raise TaskNotFound(f"There is no task {task_id}. No run was begun.")
         permissions.require(by, "start_run", task, Decided.START)
+        _require_served(by, serves)
     return _begin_again(task_id, by, serves, keep, seen)
 
 
@@ -154,14 +174,20 @@ def _told(found: Begun | Refused) -> tuple[int, int] | Refused:
     return found.task, found.number
 
 
+def _about(subject: models.Model | None) -> dict[str, Any]:
+    """The columns that point at an object of the host's."""
+    if subject is None:
+        return {"subject_type": None, "subject_id": ""}
+    return {"subject_type": ContentType.objects.get_for_model(subject), "subject_id": str(subject.pk)}
+
+
 def _create(
     title: str, owner: Any, subject: models.Model | None, now: datetime, root: int, *, detached: bool = False
 ) -> Task:
     return Task.objects.using(database.alias()).create(
         title=title,
         owner=owner,
-        subject_type=ContentType.objects.get_for_model(subject) if subject is not None else None,
-        subject_id=str(subject.pk) if subject is not None else "",
+        **_about(subject),
         family_id=root,
         detached=detached,
         freeze_epoch=frozen.share_clock(),

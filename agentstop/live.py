@@ -87,7 +87,7 @@ def look(task_id: int, readers: Collection[Reader], before: Mapping[_Variant, Pi
             reader.whole,
         )
         for reader in readers
-        if reader.user in users and permissions.may(users[reader.user], "view_task", found.task)
+        if reader.user in users and permissions.sees(users[reader.user], found.task)
     }
     pictures = {}
     for variant in set(variants.values()):

@@ -71,8 +71,11 @@ def about(subject: models.Model, by: Any, verb: str) -> list[Task]:
 
 
 def seen(tasks: QuerySet[Task], by: Any, which: str, verb: str) -> list[Task]:
-    """Those of the tasks that the person may see (all, where no person asks): what works first, then by age."""
-    found = list(tasks if by is None else permissions.seen(by, tasks))
+    """Those of the tasks that the person may see (all, where no person asks): what works first, then by age.
+
+    Where the rule raises about one, that is its answer, and the others are reached.
+    """
+    found = [task for task in tasks if by is None or _may(by, "view_task", task) is not False]
     if not found:
         raise TaskNotFound(f"There is no task {which} for you. Nothing was {verb}.")
     return sorted(found, key=lambda task: (task.state not in ALIVE, task.pk))
@@ -80,7 +83,7 @@ def seen(tasks: QuerySet[Task], by: Any, which: str, verb: str) -> list[Task]:
 
 def count(tasks: Sequence[Task], by: Any, permission: str) -> Counted:
     """The counts of these tasks."""
-    allowed = [task for task in tasks if by is None or permissions.may(by, permission, task)]
+    allowed = [task for task in tasks if by is None or _may(by, permission, task)]
     states = Counter(task.state for task in allowed)
     return Counted(
         running=states[TaskState.ACTIVE] + states[TaskState.PAUSED],
@@ -89,6 +92,15 @@ def count(tasks: Sequence[Task], by: Any, permission: str) -> Counted:
         denied=len(tasks) - len(allowed),
         open_operations=_open([task.pk for task in allowed]),
     )
+
+
+def _may(by: Any, permission: str, task: Task) -> bool | None:
+    """None where the rule raises."""
+    try:
+        return permissions.may(by, permission, task)
+    except Exception:
+        logger.exception("the rule of AGENTSTOP_MAY failed", extra={"action": "rule_failed", "task": task.pk})
+        return None
 
 
 def _open(task_ids: Sequence[int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -12,6 +13,8 @@ from agentstop import conf, database, telling
 from agentstop.exceptions import Denied, TaskNotFound
 from agentstop.models import Decision, Question, Task
 from agentstop.models.facts import Decided, Effect
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Task)
 M = TypeVar("M", bound=Model)
@@ -58,7 +61,16 @@ def visible(user: Any) -> QuerySet[Task]:
 
 def seen(user: Any, tasks: Iterable[T]) -> Iterator[T]:
     """Those of these tasks that the user may see."""
-    return (task for task in tasks if may(user, "view_task", task))
+    return (task for task in tasks if sees(user, task))
+
+
+def sees(user: Any, task: Task) -> bool:
+    """Whether the user may see it, for lists: a rule that raises about one task hides that one, and says so."""
+    try:
+        return may(user, "view_task", task)
+    except Exception:
+        logger.exception("the rule of AGENTSTOP_MAY failed", extra={"action": "rule_failed", "task": task.pk})
+        return False
 
 
 def narrowed(user: Any, rows: QuerySet[M], to_task: str) -> QuerySet[M]:

@@ -269,7 +269,7 @@ class Beginning(TypedDict, total=False):
 
     owner: Any  # of a new task; a child has its parent's
     subject: models.Model | None  # of a new task: any saved object of the host
-    by: Any  # the person who begins it; needed, with the right to start runs, for a task that was stopped
+    by: Any  # the person who begins it, checked for `start_run`; needed for a task that was stopped
     serves: Sequence[Run]  # the runs that it works for: it goes on while one of them is live
     detached: bool  # it serves them, and goes on without them
     keep: Sequence[int]  # the children of the superseded run, by task id, that the new run keeps
@@ -280,7 +280,8 @@ class Beginning(TypedDict, total=False):
 def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
     """Begin a new run of a task, or of a new task with this title; the current run is superseded, and told so.
 
-    With the old run ends what works for it alone. Raises Superseded where `run` is not the last one; Stopped where the
+    With the old run ends what works for it alone. `by` is checked for the task, for those that it serves, and of a new
+    task for its owner: the rule is asked about a task that is not saved. Raises Denied or TaskNotFound; Superseded where `run` is not the last one; Stopped where the
     task was stopped and no person begins it, or where no run that it would serve is live: then the task is there, born
     stopped.
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.dispatch import Signal
 
 from agentstop import database, signals
-from agentstop.models import Decision, Operation, Question, Run, Task, Unseen
+from agentstop.models import Decision, Freeze, Operation, Question, Run, Task, Unseen
 from agentstop.models.facts import Decided
 from agentstop.states import FINAL_STATES, OperationState, TaskState
 
@@ -64,6 +64,19 @@ def of_denial(decision: Decision) -> None:
         by=decision.by,
         reason=decision.reason,
         at=decision.at,
+    )
+
+
+def of_denied_freeze(row: Freeze) -> None:
+    """What was denied is kept among the freezes: it is about no single task."""
+    _with_commit(
+        signals.decision_denied,
+        Freeze,
+        task=None,
+        verb="freeze" if row.lifts_id is None else "unfreeze",
+        by=row.by,
+        reason=row.reason,
+        at=row.at,
     )
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Max, Min, Q
@@ -21,6 +22,23 @@ QUIET = timedelta(seconds=20)  # without a settlement, after which a burst is ov
 LONGEST = timedelta(minutes=5)  # that a burst is waited for
 MOST = 50  # tasks of a turn
 SHOWN_WITHIN = timedelta(seconds=1)  # a settlement is on an open page
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task that could not be told of: it lets the others go first, for longer each time."""
+
+    wait: timedelta
+    again_at: datetime
+
+    def once_more(self, now: datetime) -> Failed:
+        wait = min(2 * self.wait, LONGEST_WAIT)
+        return Failed(wait, now + wait)
+
+
+NEVER = Failed(timedelta(seconds=10), datetime.min.replace(tzinfo=UTC))
+LONGEST_WAIT = timedelta(hours=1)
+_failed: dict[int, Failed] = {}  # of this process, by task
 
 
 def looked(task_id: int, user: Any) -> None:
@@ -41,13 +59,17 @@ def tell() -> int:
         Unseen.objects.using(database.alias()).values("task").annotate(first=Min("settled_at"), last=Max("settled_at"))
     )
     over = bursts.filter(Q(last__lte=now - QUIET) | Q(first__lte=now - LONGEST)).order_by("first", "task")
+    over = over.exclude(task__in=[task for task, failed in _failed.items() if failed.again_at > now])
     return sum(_told(burst["task"]) for burst in over[:MOST])
 
 
 def _told(task_id: int) -> bool:
     try:
-        return _tell(task_id)
+        told = _tell(task_id)
+        _failed.pop(task_id, None)
+        return told
     except Exception:
+        _failed[task_id] = _failed.get(task_id, NEVER).once_more(database.now())
         extra = {"action": "unseen_failed", "task": task_id}
         logger.exception("who has missed a settlement was not told of it; trying again", extra=extra)
         return False

@@ -89,7 +89,7 @@ class Told:
 def stop_named(named: dict[int, int], by: Any, reason: str) -> list[Told]:
     """Stop these tasks, given with the runs that the person saw, each by itself; failures come first."""
     tasks = list(Task.objects.using(database.alias()).filter(pk__in=named).order_by("-pk"))
-    titles = {task.pk: task.title for task in tasks if permissions.may(by, "view_task", task)}
+    titles = {task.pk: task.title for task in permissions.seen(by, tasks)}
     answers = per_task.each(tasks, lambda task: stop(task.pk, by=by, reason=reason, run=named[task.pk]))
     by_task = {answer.task: answer for answer in answers}
     told = [_told(task, titles.get(task, ""), by_task.get(task)) for task in named]

@@ -119,7 +119,7 @@ def load_all(tasks: Sequence[Task], user: Any) -> list[tuple[TaskReport, Role]]:
     Operations are counted in them, and hardly one is read.
     """
     found = account.load_all([task.pk for task in tasks], selection.ROW)
-    seen = [each for each in found if permissions.may(user, "view_task", each.task)]
+    seen = [each for each in found if permissions.sees(user, each.task)]
     return [(tell(each), Role.of(user, each.task)) for each in seen]
 
 
