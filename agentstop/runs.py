@@ -281,9 +281,10 @@ def begin(task: Task | int | str, **options: Unpack[Beginning]) -> Run:
     """Begin a new run of a task, or of a new task with this title; the current run is superseded, and told so.
 
     With the old run ends what works for it alone. `by` is checked for the task, for those that it serves, and of a new
-    task for its owner: the rule is asked about a task that is not saved. Raises Denied or TaskNotFound; Superseded where `run` is not the last one; Stopped where the
-    task was stopped and no person begins it, or where no run that it would serve is live: then the task is there, born
-    stopped.
+    task for its owner: the rule is asked about a task that is not saved.
+
+    Raises Denied or TaskNotFound; Superseded where `run` is not the last one; Stopped where the task was stopped and no
+    person begins it, or where no run that it would serve is live: then the task is there, born stopped.
 
     `key`: spawned under the same key in the same run, it is the same child. One that has not finished begins a new run;
     one that has is answered as it is, its run over; one that was stopped by itself raises ChildStopped.

@@ -84,8 +84,8 @@ decision.
 decision_denied = Signal()
 """A user has tried what they may not. Sender: `models.Decision`; `models.Freeze` where it was to freeze or to unfreeze.
 
-`task`: its id, None of a freeze; `verb`: what was tried; `by`: the user, or None where nobody was logged in; `reason`: what they gave as
-theirs; `at`: when.
+`task`: its id, None of a freeze; `verb`: what was tried; `by`: the user, or None where nobody was logged in; `reason`:
+what they gave as theirs; `at`: when.
 """
 
 

@@ -92,6 +92,7 @@ def test_where_the_hosts_rule_raises_the_others_are_told_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr(unseen, "_failed", {})
     runs = [begin(title, owner=ann) for title in ("Secret", "Report")]
     for run in runs:
         [operation] = lost(run, f"of {run.task_id}")
@@ -105,6 +106,24 @@ def test_where_the_hosts_rule_raises_the_others_are_told_all_the_same(
     assert list(Unseen.objects.values_list("task", flat=True)) == [runs[0].task_id]  # told once the rule is mended
     actions = [getattr(each, "action", "") for each in caplog.records]
     assert (actions.count("unseen_failed"), actions.count("follow_up_failed")) == (1, 0)
+
+
+def test_where_it_always_raises_a_turn_full_of_those_holds_back_nothing_that_comes_later(
+    told: Told, ann: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unseen, "_failed", {})
+    monkeypatch.setattr(unseen, "MOST", 2)
+    runs = [begin(title, owner=ann) for title in ("Secret", "Secret", "Report")]
+    for run in runs:
+        [operation] = lost(run, f"of {run.task_id}")
+        stop(run.task_id, by=ann)
+        settle(operation)
+    later()
+    settings.AGENTSTOP_MAY = f"{__name__}.breaks_for_secrets"
+    assert [unseen.tell() for _ in range(3)] == [0, 1, 0]
+    settings.AGENTSTOP_MAY = "agentstop.permissions.owner_or_permission"
+    monkeypatch.setattr(unseen, "_failed", {})
+    assert unseen.tell() == 2
 
 
 def test_the_worker_follows_up_before_it_tells(
