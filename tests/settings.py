@@ -83,6 +83,7 @@ TEMPLATES = [
 
 ROOT_URLCONF = "tests.urls"
 STATIC_URL = "static/"
-SANDBOX_ADDRESS = NOTES_ADDRESS = ""
+SANDBOX_ADDRESS = NOTES_ADDRESS = BROKER = ""
+HAS_DJANGO_TASKS = False
 if django.VERSION >= (6, 1):  # before, the test environment chooses it by itself
     MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import Any
 
 import django
@@ -34,6 +35,13 @@ INSTALLED_APPS = [
     "agentstop",
     "website.demo",
 ]
+
+# The queues that the demo's agents can hand their steps to.
+BROKER = os.environ.get("BROKER", "")  # of Celery, where one runs
+HAS_DJANGO_TASKS = find_spec("django_tasks_db") is not None
+if HAS_DJANGO_TASKS:
+    INSTALLED_APPS += ["django_tasks_db"] if django.VERSION >= (6, 0) else ["django_tasks", "django_tasks_db"]
+    TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

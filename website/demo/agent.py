@@ -27,19 +27,29 @@ class StepFailed(Exception):
 def work(job: Job, run: Run) -> None:
     """Do the steps in order. Leaving the block says how the run ended: finished, halted by a stop, or failed."""
     with run:
-        effects = job.effects()
-        for effect in effects:
-            run.prepare(effect.action, effect.args, key=effect.key, connector=effect.connector, identify=IDENTIFY)
-        result: Any = None
-        for effect in effects:
-            think(run, job.pace)
-            if result is not None:
-                effect.args["link"] = result["link"]
-            try:
-                result = carry_out(job, run, effect, approve=question(job, effect))
-            except Declined:  # the other steps do not need it
-                queue.heard(job, effect.kind, "declined")
-            follow_up(job, run)
+        prepare(job, run)
+        link = ""
+        for effect in job.effects():
+            link = step(job, run, effect, link)
+
+
+def prepare(job: Job, run: Run) -> None:
+    """List the steps before their turns, so that a person sees what is coming."""
+    for effect in job.effects():
+        run.prepare(effect.action, effect.args, key=effect.key, connector=effect.connector, identify=IDENTIFY)
+
+
+def step(job: Job, run: Run, effect: Effect, link: str) -> str:
+    """Think and do one step; the link to what it made, else to what the step before has made."""
+    think(run, job.pace)
+    if link:
+        effect.args["link"] = link
+    try:
+        link = carry_out(job, run, effect, approve=question(job, effect))["link"]
+    except Declined:  # the other steps do not need it
+        queue.heard(job, effect.kind, "declined")
+    follow_up(job, run)
+    return link
 
 
 def question(job: Job, effect: Effect) -> str:

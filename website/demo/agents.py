@@ -14,7 +14,7 @@ from django.db import close_old_connections, connections
 from agentstop import wake
 from agentstop.exceptions import Finished, Refused, Stale, Stopped, Superseded
 from agentstop.runs import Run, begin
-from website.demo import agent, queue
+from website.demo import agent, handed_over, queue
 from website.demo.models import Job, JobState
 
 logger = logging.getLogger(__name__)
@@ -117,6 +117,8 @@ class Agents:
                 self._working[threading.current_thread()] = (job, run)
             if self._ending.is_set():
                 run.fail(WORKER_ENDED)
+            if job.kind in handed_over.WAYS:
+                return handed_over.start(job, run)
             agent.work(job, run)
         except (Refused, Stale) as refused:
             return str(refused)

@@ -48,8 +48,11 @@ class StartForm(forms.Form):
 
     def __init__(self, data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
         super().__init__(data, initial=initial, label_suffix="")
-        if not settings.NOTES_ADDRESS:
-            del self.fields["kind"]  # no MCP server runs
+        offered = [kind for kind in Kind if _is_there(kind)]
+        if len(offered) > 1:
+            self.fields["kind"] = _kinds(self.fields["kind"], offered)
+        else:
+            del self.fields["kind"]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -62,6 +65,19 @@ class StartForm(forms.Form):
         if about_cancelling and cleaned["troubled"] not in CANCELLABLE:
             self.add_error("troubled", gettext("Only reports can be cancelled at this provider: choose that step."))
         return cleaned
+
+
+def _is_there(kind: Kind) -> bool:
+    """Whether what it is done with runs here."""
+    needs = {Kind.NOTE: settings.NOTES_ADDRESS, Kind.CHAIN: settings.BROKER, Kind.TASKS: settings.HAS_DJANGO_TASKS}
+    return bool(needs.get(kind, True))
+
+
+def _kinds(field: Any, offered: list[Kind]) -> Any:
+    field.choices = [(kind.value, kind.label) for kind in offered]
+    if Kind.CHAIN not in offered:
+        field.help_text = gettext("For a chain of Celery jobs install redis-server, and start the demo again.")
+    return field
 
 
 def again(job: Job) -> StartForm:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext
 
 from agentstop.models import Task
 from website.demo.steps import Effect, Kind, Step, Trouble, effects, follow_up, note_effects
@@ -57,6 +58,14 @@ class Job(models.Model):
     @property
     def is_note(self) -> bool:
         return self.kind == Kind.NOTE
+
+    @property
+    def in_queue(self) -> str:
+        """Where its steps are jobs of a queue, which, in words."""
+        return {
+            Kind.CHAIN.value: gettext("a chain of Celery jobs"),
+            Kind.TASKS.value: gettext("jobs of Django's tasks"),
+        }.get(self.kind, "")
 
     @property
     def wrongs(self) -> list[str]:

@@ -26,13 +26,15 @@ The demo is ready:  {address}
 
 Log in as ann and start a task: an agent creates a report, uploads it and notifies a channel, at a
 provider that runs beside it; or it writes a note with the tools of an MCP server. Press Stop at any
-moment and read what became of each step.
+moment and read what became of each step. {queues}
 olga sees the tasks of all, and {address}/admin/
 
 What really happened, told by the provider itself:  {sandbox}
 and by the MCP server:                              {notes}
 Files are in {folder}. Ctrl-C ends everything; the next start goes on with the same data.
 """
+WITH_CELERY = "Its steps can be a chain of Celery jobs, too."
+WITHOUT_CELERY = "No redis-server was found, or no Celery: so\nno chain of Celery jobs is offered."
 
 
 class Ended(BaseException):
@@ -91,7 +93,7 @@ def _check(folder: Path | None) -> int:
 
 def _checked(folder: Path) -> System:
     """What the check holds at the provider is not given up meanwhile, however slow this machine is."""
-    return System(folder, free_port(), {"SEND_DEADLINE": str(holds.LIMIT)})
+    return System(folder, free_port(), {"SEND_DEADLINE": str(holds.LIMIT)}, celery=False)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -104,7 +106,12 @@ def _welcome(system: System) -> str:
     roles = {name: "operator" if name == OPERATOR else "ordinary user" for name in system.people}
     people = "\n".join(f"  {name:6} password {word:14} {roles[name]}" for name, word in system.people.items())
     return WELCOME.format(
-        address=system.address, people=people, sandbox=system.sandbox, notes=system.notes, folder=system.folder
+        address=system.address,
+        people=people,
+        queues=WITH_CELERY if system.broker else WITHOUT_CELERY,
+        sandbox=system.sandbox,
+        notes=system.notes,
+        folder=system.folder,
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from website.demo import broker
 from website.demo.children import Child, Problem
 from website.demo.notes_log import READY
 from website.environment import ROOT
@@ -27,8 +28,11 @@ OPERATOR = "olga"
 class System:
     """A context manager: inside it everything has answered, and after it no process is left."""
 
-    def __init__(self, folder: Path, port: int, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, port: int, environment: dict[str, str] | None = None, *, celery: bool = True
+    ) -> None:
         self.folder, self.port = folder.absolute(), port
+        self._celery = celery and broker.program() is not None
         self.changed = threading.Event()  # a process has ended
         self.environment = {
             **os.environ,
@@ -71,6 +75,11 @@ class System:
         return self.environment["NOTES_ADDRESS"]
 
     @property
+    def broker(self) -> str:
+        """The address of Celery's broker; empty where there is none."""
+        return self.environment.get("BROKER", "")
+
+    @property
     def people(self) -> dict[str, str]:
         """Names and passwords."""
         found: dict[str, str] = json.loads((self.folder / PEOPLE).read_text())
@@ -107,13 +116,25 @@ class System:
         """The worker; also a second one, after the first was killed."""
         return self._child("worker", ["django", "demo_worker"], "agentstop worker: ready")
 
+    def _start_celery(self, queue: Child) -> None:
+        """A worker for Celery jobs, which nobody waits for; where there is no Redis the demo does without."""
+        try:
+            queue.wait_ready()
+        except Problem:
+            self.children.pop(queue.name).end()
+            return
+        self.environment["BROKER"] = queue.told
+        words = ["celery", "-A", "website.demo.celery_jobs", "worker", "--pool", "threads", "-c", "4", "-l", "WARNING"]
+        words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        self._child("Celery worker", words, "celery worker: ready")
+
     def dead(self) -> Child | None:
         """A process that has ended by itself."""
         return next((child for child in self.children.values() if child.ended()), None)
 
     def end(self) -> None:
         """The web server first, so that nobody presses any more; the provider last, since the others speak to it."""
-        for name in ("web server", "worker", "MCP server", "sandbox"):
+        for name in ("web server", "worker", "Celery worker", "broker", "MCP server", "sandbox"):
             if name in self.children:
                 self.children.pop(name).end()
         if self._lock is not None:
@@ -150,8 +171,11 @@ class System:
 
     def _start(self) -> None:
         notes = self._start_notes()  # it takes longest
+        queue = self._child("broker", ["website.demo.broker"], broker.READY) if self._celery else None
         self.start_sandbox(self._usual_port(PORT))
         self._is_ready(notes)
+        if queue is not None:
+            self._start_celery(queue)
         worker = self.start_worker()
         server = ["daphne", "-b", HOST, "-p", str(self.port), "--no-server-name"]
         # Without pings a frozen browser would keep its socket, and the server its frames.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 
 from agentstop.management.commands import agentstop_worker
 from website.demo.agents import Agents
+
+WORKERS = 2  # of Django's tasks
 
 
 class Command(agentstop_worker.Command):
@@ -23,4 +26,10 @@ class Command(agentstop_worker.Command):
         super().handle(once=once, **options)
 
     def beside(self) -> AbstractContextManager[object]:
-        return Agents(self._agents)
+        beside = ExitStack()
+        beside.enter_context(Agents(self._agents))
+        if settings.HAS_DJANGO_TASKS:
+            from website.demo.django_jobs import Workers  # where they are installed
+
+            beside.enter_context(Workers(WORKERS))
+        return beside
