@@ -13,9 +13,11 @@ SLOW = "takes 15 seconds"
 GOES_ON = "acknowledges the cancel and completes all the same"
 
 
-def start(page: Page, topic: str, *troubles: str, pace: str = "0") -> str:
+def start(page: Page, topic: str, *troubles: str, pace: str = "0", kind: str = "") -> str:
     """Start a task by the form; the address of its page."""
     page.goto("/")
+    if kind:
+        page.get_by_label(kind).check()
     page.get_by_label("What should it be about?").fill(topic)
     page.get_by_label("Seconds that the agent thinks before each step").fill(pace)
     if troubles:

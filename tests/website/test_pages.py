@@ -71,6 +71,20 @@ def test_a_note_is_asked_of_the_mcp_server_and_its_log_stands_beside_it(
     assert (refused.status_code, Job.objects.count()) == (422, 1)
 
 
+def test_a_queue_is_offered_where_it_runs_and_said_to_be_absent_where_it_does_not(
+    browser: Client, website: Any, wishes: Wishes
+) -> None:
+    website.HAS_DJANGO_TASKS = True
+    without = browser.get("/").content.decode()
+    assert 'value="tasks"' in without and 'value="chain"' not in without and "install redis-server" in without
+    assert browser.post("/start/", wishes(kind="chain")).status_code == 422
+    website.BROKER = "redis://127.0.0.1:10"
+    both = browser.get("/").content.decode()
+    assert 'value="chain"' in both and "install redis-server" not in both
+    page = browser.get(browser.post("/start/", wishes(kind="chain"))["location"]).content.decode()
+    assert "a chain of Celery jobs" in page and Job.objects.get().kind == "chain"
+
+
 @pytest.mark.parametrize(
     "bad",
     [

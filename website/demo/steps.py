@@ -33,8 +33,8 @@ class Kind(TextChoices):
 
     REPORT = "report", _("Create a report, upload it and notify a channel (over HTTP)")
     NOTE = "note", _("Read sources and write a note (with the tools of an MCP server)")
-    CHAIN = "chain", _("The same report, upload and message, as a chain of Celery jobs")
-    TASKS = "tasks", _("The same report, upload and message, as jobs of Django's tasks")
+    CHAIN = "chain", _("The report, upload and message as a chain of Celery jobs")
+    TASKS = "tasks", _("The report, upload and message as jobs of Django's tasks")
 
 
 ACTIONS: dict[Step | NoteStep, str] = {

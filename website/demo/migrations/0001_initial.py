@@ -25,8 +25,8 @@ class Migration(migrations.Migration):
                         choices=[
                             ("report", "Create a report, upload it and notify a channel (over HTTP)"),
                             ("note", "Read sources and write a note (with the tools of an MCP server)"),
-                            ("chain", "The same report, upload and message, as a chain of Celery jobs"),
-                            ("tasks", "The same report, upload and message, as jobs of Django's tasks"),
+                            ("chain", "The report, upload and message as a chain of Celery jobs"),
+                            ("tasks", "The report, upload and message as jobs of Django's tasks"),
                         ],
                         default="report",
                         max_length=20,
