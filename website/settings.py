@@ -37,7 +37,7 @@ INSTALLED_APPS = [
 ]
 
 # The queues that the demo's agents can hand their steps to.
-BROKER = os.environ.get("BROKER", "")  # of Celery, where one runs
+BROKER = os.environ.get("DEMO_BROKER", "")  # of Celery, where one runs
 HAS_DJANGO_TASKS = find_spec("django_tasks_db") is not None
 if HAS_DJANGO_TASKS:
     INSTALLED_APPS += ["django_tasks_db"] if django.VERSION >= (6, 0) else ["django_tasks", "django_tasks_db"]

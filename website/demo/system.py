@@ -77,7 +77,7 @@ class System:
     @property
     def broker(self) -> str:
         """The address of Celery's broker; empty where there is none."""
-        return self.environment.get("BROKER", "")
+        return self.environment.get("DEMO_BROKER", "")
 
     @property
     def people(self) -> dict[str, str]:
@@ -116,14 +116,17 @@ class System:
         """The worker; also a second one, after the first was killed."""
         return self._child("worker", ["django", "demo_worker"], "agentstop worker: ready")
 
-    def _start_celery(self, queue: Child) -> None:
-        """A worker for Celery jobs, which nobody waits for; where there is no Redis the demo does without."""
+    def _start_broker(self) -> None:
+        """Where there is no Redis the demo does without."""
+        queue = self._child("broker", ["website.demo.broker"], broker.READY)
         try:
             queue.wait_ready()
+            self.environment["DEMO_BROKER"] = queue.told
         except Problem:
             self.children.pop(queue.name).end()
-            return
-        self.environment["BROKER"] = queue.told
+
+    def _start_celery(self) -> None:
+        """A worker for Celery jobs, last and waited for by nobody."""
         words = ["celery", "-A", "website.demo.celery_jobs", "worker", "--pool", "threads", "-c", "4", "-l", "WARNING"]
         words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         self._child("Celery worker", words, "celery worker: ready")
@@ -171,11 +174,10 @@ class System:
 
     def _start(self) -> None:
         notes = self._start_notes()  # it takes longest
-        queue = self._child("broker", ["website.demo.broker"], broker.READY) if self._celery else None
+        if self._celery:
+            self._start_broker()
         self.start_sandbox(self._usual_port(PORT))
         self._is_ready(notes)
-        if queue is not None:
-            self._start_celery(queue)
         worker = self.start_worker()
         server = ["daphne", "-b", HOST, "-p", str(self.port), "--no-server-name"]
         # Without pings a frozen browser would keep its socket, and the server its frames.
@@ -183,6 +185,8 @@ class System:
         web = self._child("web server", server, "Listening on TCP address")
         worker.wait_ready()
         web.wait_ready()
+        if self.broker:
+            self._start_celery()
 
     def _child(self, name: str, words: list[str], ready: str) -> Child:
         log = self.folder / f"{name.replace(' ', '-')}.log"
