@@ -158,10 +158,10 @@ def durable(*, limited: bool = True) -> Iterator[None]:
         yield
 
 
-def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+def batches(rows: Sequence[T], many: int = BATCH) -> Iterator[Sequence[T]]:
     """These in their order, as many at once as one statement may name."""
-    for start in range(0, len(rows), BATCH):
-        yield rows[start : start + BATCH]
+    for start in range(0, len(rows), many):
+        yield rows[start : start + many]
 
 
 def limit_idleness() -> None:

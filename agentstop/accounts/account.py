@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Max, QuerySet
-from django.db.models.functions import Now
+from django.db.models import BigIntegerField, Count, Max
 
 from agentstop import connectors, database, frozen, question_facts, silence
-from agentstop.accounts import family_account, heard, input_account, selection
+from agentstop.accounts import family_account, heard, input_account, presence, selection
 from agentstop.accounts.family_account import KnownFamily
 from agentstop.accounts.heard import NOT_ASKED, Asked, Result, Share, Word
 from agentstop.accounts.input_account import KnownInputs
+from agentstop.accounts.presence import Presence, TaskRow
 from agentstop.accounts.selection import Choice, Rest
 from agentstop.facts import facts_of
 from agentstop.folds.folding import fold
@@ -65,6 +65,7 @@ class Account:
     inputs: KnownInputs = KnownInputs()
     family: KnownFamily = KnownFamily()
     rest: Rest = selection.NOTHING
+    there: Presence = presence.NOTHING
 
     @property
     def heard_at(self) -> datetime | None:
@@ -114,10 +115,21 @@ class Account:
 
 def load(task_id: int, choice: Choice = selection.WHOLE) -> Account | None:
     """The account of a task, or None where there is no such task."""
-    found = next(iter(load_all([task_id], choice)), None)
-    if found is None:
-        return None
-    return replace(found, inputs=input_account.load(task_id), family=family_account.load(found.task))
+    return next(iter(load_whole([task_id], choice)), None)
+
+
+def load_whole(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[Account]:
+    """The accounts of those of these tasks that there are, with what people typed for them and their families."""
+    found = load_all(task_ids, choice)
+    inputs = input_account.load([each.task.pk for each in found if each.there.inputs])
+    return [
+        replace(
+            each,
+            inputs=inputs.get(each.task.pk, each.inputs),
+            family=family_account.load(each.task, related=each.there.links),
+        )
+        for each in found
+    ]
 
 
 def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[Account]:
@@ -125,52 +137,32 @@ def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[
 
     They are for lists, and without what people typed and without families.
     """
-    tasks, runs, now = _tasks([pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT])  # none has a larger one
-    rows = _rows(tasks, choice, now)
+    rows = presence.tasks([pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT])  # none has a larger one
+    by_id, now = {row.task.pk: row for row in rows}, presence.time_of(rows)
+    at_work = {pk: row for pk, row in by_id.items() if row.there.operations}
     known: dict[int, list[Known]] = defaultdict(list)
-    for each in _known(rows, now):
+    for each in _known(selection.rows(list(at_work), choice, now), now):
         known[each.row.task_id].append(each)
-    rest = _rest(tasks, runs, known, choice, now)
-    freezes, asked = list(frozen.in_force(now)), question_facts.by_task(tasks, now)
+    rest = _rest(at_work, known, choice, now)
+    freezes = list(frozen.in_force(now)) if any(row.there.freezes for row in rows) else []
+    asked = question_facts.by_task({row.task.pk: row.task for row in rows if row.there.questions}, now)
     return [
-        _account(tasks[pk], runs.get(pk), known[pk], freezes, asked[pk], now, rest.get(pk, selection.NOTHING))
-        for pk in task_ids
-        if pk in tasks
+        _account(row, known[pk], freezes, asked.get(pk, ()), now, rest.get(pk, selection.NOTHING))
+        for pk, row in ((pk, by_id[pk]) for pk in task_ids if pk in by_id)
     ]
 
 
-def _tasks(task_ids: Sequence[int]) -> tuple[Mapping[int, Task], Mapping[int, Run], datetime]:
-    """The tasks, the last run of each that has one, and the database's time, which costs no query of its own here."""
-    using, people = database.alias(), ("owner", "stopped_by", "stop_decision", "late_stop__by")
-    last = Run.objects.using(using).filter(task__in=task_ids, number=F("task__last_run"))
-    read: QuerySet[Any] = last.select_related(*(f"task__{each}" for each in people)).annotate(read_at=Now())
-    runs = {run.task_id: run for run in read}
-    without = [pk for pk in task_ids if pk not in runs]
-    queued = Task.objects.using(using).select_related(*people).in_bulk(without) if without else {}
-    told = max((run.read_at for run in read), default=None) if database.is_postgresql() else None  # SQLite's is coarse
-    return queued | {pk: run.task for pk, run in runs.items()}, runs, told or database.now()
-
-
-def _rows(tasks: Mapping[int, Task], choice: Choice, now: datetime) -> list[Operation]:
-    """The chosen operations as they are stored."""
-    return list(selection.rows(list(tasks), choice, now).select_related("compensates").order_by("pk"))
-
-
 def _rest(
-    tasks: Mapping[int, Task],
-    runs: Mapping[int, Run],
-    known: Mapping[int, Sequence[Known]],
-    choice: Choice,
-    now: datetime,
+    tasks: Mapping[int, TaskRow], known: Mapping[int, Sequence[Known]], choice: Choice, now: datetime
 ) -> Mapping[int, Rest]:
     read = {pk: [each.row for each in known.get(pk, ())] for pk in tasks}
-    seen = {pk: runs[pk].seen_at if pk in runs else now for pk in tasks if not selection.is_all(read[pk], choice)}
+    runs = {pk: row.run for pk, row in tasks.items() if not selection.is_all(read[pk], choice)}
+    seen = {pk: run.seen_at if run is not None else now for pk, run in runs.items()}
     return selection.rest(seen, [row for pk in seen for row in read[pk]], now, OVERDUE) if seen else {}
 
 
 def _account(
-    task: Task,
-    run: Run | None,
+    row: TaskRow,
     known: Sequence[Known],
     freezes: Sequence[Freeze],
     questions: Sequence[question_facts.Asked],
@@ -178,7 +170,8 @@ def _account(
     rest: Rest,
 ) -> Account:
     used = {(each.row.connector, each.row.action) for each in known} | rest.used
-    return Account(task, run, tuple(known), frozen.about(task, freezes, used), now, tuple(questions), rest=rest)
+    held = frozen.about(row.task, freezes, used)
+    return Account(row.task, row.run, tuple(known), held, now, tuple(questions), rest=rest, there=row.there)
 
 
 def _known(rows: Sequence[Operation], now: datetime) -> Iterable[Known]:

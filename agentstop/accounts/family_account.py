@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Case, Count, Exists, F, IntegerField, Max, Min, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Exists, F, IntegerField, Max, Min, OuterRef, QuerySet, Value, When
 
 from agentstop import closing, database
+from agentstop.composed import Composed
 from agentstop.descendants import ALIVE
 from agentstop.models import Decision, Run, ServingLink, Task
 from agentstop.models.facts import Decided, Effect
@@ -66,10 +67,9 @@ class KnownFamily:
         return (*named, *(root(hold).task for hold in self.holds if not is_own(hold)))
 
 
-def load(task: Task) -> KnownFamily:
-    """The family of a task, as its panel shows it."""
-    links = ServingLink.objects.using(database.alias()).filter(Q(parent=task) | Q(child=task))
-    if not links.exists():
+def load(task: Task, *, related: bool = True) -> KnownFamily:
+    """The family of a task, as its panel shows it. Not `related`: it is known to have no children or parents."""
+    if not related:
         return KnownFamily(holds=_holds(task))
     parents = list(parents_of(task)[: SHOWN + 1])
     more = _parents(task).count() - SHOWN if len(parents) > SHOWN else 0
@@ -185,10 +185,15 @@ def _is_about_itself(child: Task, stop: Decision | None) -> bool:
 
 
 def _holds(task: Task) -> tuple[Decision, ...]:
-    if task.state != TaskState.PAUSED:
-        return ()
-    causes = open_causes(task.pk).select_related("by", "cause__task", "cause__by").order_by("pk")
-    return tuple(causes[:SHOWN])
+    return tuple(_HOLDS.rows([task.pk], database.alias())) if task.state == TaskState.PAUSED else ()
+
+
+def _holding(task_ids: Sequence[int]) -> QuerySet[Decision]:
+    causes = open_causes(task_ids[0]).select_related("by", "cause__task", "cause__by")
+    return causes.order_by("pk")[:SHOWN]
+
+
+_HOLDS = Composed(_holding)
 
 
 def root(hold: Decision) -> Decision:

@@ -12,6 +12,7 @@ from django.db.models.functions import Left
 
 from agentstop import database
 from agentstop.bodies import Form
+from agentstop.composed import Composed
 from agentstop.models import Call, Decision, Operation, Receipt
 from agentstop.models.facts import CallOutcome, Decided
 from agentstop.states import FINAL_CLAIMS, Claim, OperationFacts, Source
@@ -62,14 +63,9 @@ def asked(rows: Sequence[Operation]) -> Mapping[int, Asked]:
     """Why the gate last refused each of them, and whose result each is; in one query."""
     if not rows:
         return {}
-    using = database.alias()
-    refused = Decision.objects.using(using).filter(operation__in=rows, verb=Decided.REFUSE).order_by()
-    called = Call.objects.using(using).filter(operation__in=rows).exclude(outcome=CallOutcome.FAILED).order_by()
     found: dict[int, Asked] = {}
-    nothing = Value(None, output_field=IntegerField())
-    refusals = refused.annotate(got=nothing).values_list("operation_id", "reason", "got", "pk")
-    calls = called.values_list("operation_id", "outcome", "run", "pk")
-    for pk, word, run, _ in sorted(refusals.union(calls, all=True), key=lambda row: row[-1]):
+    answers: list[Any] = _ANSWERS.rows([row.pk for row in rows], database.alias())
+    for pk, word, run, _ in sorted(answers, key=lambda row: row[-1]):
         was = found.get(pk, NOT_ASKED)
         if run is None:
             found[pk] = replace(was, refusal=word)
@@ -78,6 +74,17 @@ def asked(rows: Sequence[Operation]) -> Mapping[int, Asked]:
         else:
             found[pk] = replace(was, kept_from=run)
     return found
+
+
+def _answers(operations: Sequence[int]) -> QuerySet[Any, Any]:
+    refused = Decision.objects.filter(operation__in=operations, verb=Decided.REFUSE).order_by()
+    called = Call.objects.filter(operation__in=operations).exclude(outcome=CallOutcome.FAILED).order_by()
+    nothing = Value(None, output_field=IntegerField())
+    refusals = refused.annotate(got=nothing).values_list("operation_id", "reason", "got", "pk")
+    return refusals.union(called.values_list("operation_id", "outcome", "run", "pk"), all=True)
+
+
+_ANSWERS = Composed(_answers)
 
 
 def heads(
@@ -90,7 +97,7 @@ def heads(
     results: dict[int, Result] = {}
     shares: dict[int, Share] = {}
     settled: dict[int, Word] = {}
-    for receipt in _words(rows) if rows else ():
+    for receipt in _WORDS.rows([row.pk for row in rows], database.alias()):
         pk, claim, head = receipt.operation_id, Claim(receipt.claim), receipt.head
         if receipt.source == Source.PERSON and claim in FINAL_CLAIMS:
             settled[pk] = Word(receipt, head[:HEAD])
@@ -101,16 +108,18 @@ def heads(
     return results, shares, settled
 
 
-def _words(rows: Sequence[Operation]) -> QuerySet[Any]:
-    using = database.alias()
-    progress = Receipt.objects.using(using).filter(operation=OuterRef("pk"), claim=Claim.PROGRESS)
+def _words(operations: Sequence[int]) -> QuerySet[Any]:
+    progress = Receipt.objects.filter(operation=OuterRef("pk"), claim=Claim.PROGRESS)
     last = progress.order_by("-seen_at", "-pk").values("pk")[:1]
-    newest = Operation.objects.using(using).filter(pk__in=[row.pk for row in rows]).annotate(last=Subquery(last))
+    newest = Operation.objects.filter(pk__in=operations).annotate(last=Subquery(last))
     by_hand = Q(source=Source.PERSON, claim__in=FINAL_CLAIMS)
     wanted = Q(claim__in=ENDS) | by_hand | Q(pk__in=newest.values("last"))
-    receipts = Receipt.objects.using(using).filter(wanted, operation__in=rows).select_related("by").defer("body")
+    receipts = Receipt.objects.filter(wanted, operation__in=operations).select_related("by").defer("body")
     words: QuerySet[Any] = receipts.annotate(head=Left("body", HEAD + 1)).order_by("seen_at", "pk")
     return words
+
+
+_WORDS = Composed(_words)
 
 
 def _share(body: str) -> float | None:

@@ -11,6 +11,7 @@ from django.db.models import Count, Exists, F, Max, OuterRef, QuerySet, Window
 from django.db.models.functions import Left, RowNumber
 
 from agentstop import database
+from agentstop.composed import Composed
 from agentstop.folds.input_states import Became, InputFact
 from agentstop.models import Input, InputEvent
 
@@ -44,18 +45,35 @@ class KnownInputs:
     more: bool = False
 
 
-def load(task_id: int) -> KnownInputs:
-    rows = Input.objects.using(database.alias()).filter(task=task_id).select_related("by").defer("body")
+def load(task_ids: Sequence[int]) -> Mapping[int, KnownInputs]:
+    """The inputs of those of these tasks that have any."""
+    typed: dict[int, list[Any]] = defaultdict(list)
+    for row in _NEWEST.rows(task_ids, database.alias()):
+        typed[row.task_id].append(row)
+    chosen = {pk: _chosen(rows) for pk, rows in typed.items()}
+    events = _events([row for rows, _ in chosen.values() for row in rows])
+    return {
+        pk: KnownInputs(tuple(KnownInput(row, row.head, tuple(events[row.pk])) for row in rows), more)
+        for pk, (rows, more) in chosen.items()
+    }
+
+
+def _newest(task_ids: Sequence[int]) -> QuerySet[Any]:
+    rows = Input.objects.filter(task__in=task_ids).select_related("by").defer("body")
     heads: QuerySet[Any] = rows.annotate(head=Left("body", SHOWN + 1)).order_by("-pk")
     over = Exists(InputEvent.objects.filter(input=OuterRef("pk"), became__in=[Became.DONE, Became.WITHDRAWN]))
-    place = Window(RowNumber(), partition_by=F("over"), order_by="-pk")
-    newest = list(heads.annotate(over=over).annotate(place=place).filter(place__lte=OPEN + 1))
+    place = Window(RowNumber(), partition_by=[F("task"), F("over")], order_by="-pk")
+    return heads.annotate(over=over).annotate(place=place).filter(place__lte=OPEN + 1)
+
+
+_NEWEST = Composed(_newest)
+
+
+def _chosen(newest: Sequence[Any]) -> tuple[Sequence[Any], bool]:
+    """Of the newest ones those that are shown, and whether older open ones are not among them."""
     still_open = [row for row in newest if not row.over]
     ended = [row for row in newest if row.over][:OVER]
-    chosen = sorted([*still_open[:OPEN], *ended], key=lambda row: row.pk)
-    events = _events(chosen)
-    known = tuple(KnownInput(row, row.head, tuple(events[row.pk])) for row in chosen)
-    return KnownInputs(known, len(still_open) > OPEN)
+    return sorted([*still_open[:OPEN], *ended], key=lambda row: row.pk), len(still_open) > OPEN
 
 
 def _events(rows: Iterable[Input]) -> Mapping[int, Sequence[InputEvent]]:

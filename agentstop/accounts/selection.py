@@ -17,7 +17,8 @@ from django.db.models import BooleanField, Case, Count, Max, Min, Q, QuerySet, V
 from django.db.models.functions import RowNumber
 
 from agentstop import database
-from agentstop.closing import MAY_GO_ON
+from agentstop.closing import MAY_GO_ON, THAT_MAY_GO_ON
+from agentstop.composed import Composed
 from agentstop.models import Attempt, Operation
 from agentstop.states import OPEN_STATES, Cancellation, OperationState, Verb
 
@@ -36,6 +37,7 @@ class Choice:
         return self.open is None and self.others is None and not self.late
 
 
+TASKS = 100  # in one statement: SQLite puts no more than 500 parts together
 WHOLE = Choice()
 PANEL = Choice(open=200, others=100)
 PICTURE = Choice(open=200, others=300)
@@ -103,27 +105,59 @@ class _Found:
     moments: list[datetime] = field(default_factory=list)
 
 
-def rows(task_ids: Collection[int], choice: Choice, now: datetime) -> QuerySet[Operation]:
-    """The operations that are read of these tasks."""
-    found = Operation.objects.using(database.alias()).filter(task__in=task_ids)
-    if choice.whole:
-        return found
-    if choice.late:  # hardly any: whoever follows up looks at what is due
-        place = Window(RowNumber(), partition_by="task", order_by="-pk")
-        return found.filter(MAY_GO_ON, due_at__lte=now).annotate(place=place).filter(place__lte=choice.open)
-    wanted = Q(pk__in=choice.also) | Q(compensates__in=choice.also)
-    for task in task_ids:
-        own = Operation.objects.filter(task=task)
-        opened = _newest(own.filter(MAY_GO_ON), choice.open)
-        # What undoes something is newer than that: of what is new it is among them, unless it is settled and that open.
-        wanted |= (
-            Q(pk__in=opened) | Q(compensates__in=opened) | Q(pk__in=_newest(own.exclude(MAY_GO_ON), choice.others))
+def rows(task_ids: Collection[int], choice: Choice, now: datetime) -> list[Operation]:
+    """The operations that are read of these tasks, in the order of their ids."""
+    if not task_ids:
+        return []
+    if choice.whole or choice.late:
+        found = Operation.objects.using(database.alias()).filter(task__in=task_ids)
+        return list((_late(found, choice, now) if choice.late else found).select_related("compensates").order_by("pk"))
+    return sorted(_NAMED.rows(_chosen(task_ids, choice), database.alias()), key=lambda row: row.pk)
+
+
+def _late(found: QuerySet[Operation], choice: Choice, now: datetime) -> QuerySet[Operation]:
+    """Hardly any: whoever follows up looks at what is due."""
+    place = Window(RowNumber(), partition_by="task", order_by="-pk")
+    return found.filter(MAY_GO_ON, due_at__lte=now).annotate(place=place).filter(place__lte=choice.open)
+
+
+_NAMED = Composed(lambda ids: Operation.objects.filter(pk__in=ids).select_related("compensates"))
+
+# What undoes something is newer than that: of what is new it is among them, unless it is settled and that open.
+CHOSEN = """
+WITH opened AS ({opened})
+SELECT id FROM opened UNION {others} UNION SELECT undoing.id FROM {operation} AS undoing
+WHERE undoing.compensates_id IN (SELECT id FROM opened){also}
+"""
+NEWEST = "SELECT id FROM (SELECT own.id FROM {operation} AS own WHERE own.task_id = %s AND {kind} "
+NEWEST += "ORDER BY own.id DESC{limit}) AS newest_{number}"
+ALSO = " UNION SELECT one.id FROM {operation} AS one WHERE one.task_id IN ({tasks}) AND "
+ALSO += "(one.id IN ({ids}) OR one.compensates_id IN ({ids}))"
+
+
+def _chosen(task_ids: Collection[int], choice: Choice) -> list[int]:
+    """The ids of what is read, for many tasks in one statement, which the ORM would compose for as long as it runs."""
+    found: list[int] = []
+    for batch in database.batches(list(task_ids), TASKS):
+        operation = Operation._meta.db_table
+        opened, others = (
+            " UNION ALL ".join(_newest(operation, kind, many, number) for number, _ in enumerate(batch))
+            for kind, many in ((THAT_MAY_GO_ON, choice.open), (f"NOT {THAT_MAY_GO_ON}", choice.others))
         )
-    return found.filter(wanted)
+        also, params = "", [*batch, *batch]
+        if choice.also:
+            tasks, ids = (", ".join(["%s"] * len(values)) for values in (batch, choice.also))
+            also = ALSO.format(operation=operation, tasks=tasks, ids=ids)
+            params += [*batch, *choice.also, *choice.also]
+        with database.connection().cursor() as cursor:
+            cursor.execute(CHOSEN.format(opened=opened, others=others, operation=operation, also=also), params)
+            found += [pk for (pk,) in cursor.fetchall()]
+    return found
 
 
-def _newest(operations: QuerySet[Operation], many: int | None) -> QuerySet[Any, Any]:
-    return operations.order_by("-pk").values("pk")[:many]
+def _newest(operation: str, kind: str, many: int | None, number: int) -> str:
+    limit = f" LIMIT {many}" if many is not None else ""
+    return NEWEST.format(operation=operation, kind=kind, limit=limit, number=number)
 
 
 def is_all(read: Sequence[Operation], choice: Choice) -> bool:
