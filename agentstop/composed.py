@@ -34,7 +34,7 @@ class Composed(Generic[R]):
         named = dict(zip(_holes(size), [*ids, *[ids[-1]] * (size - len(ids))], strict=True))
         filled = tuple(type(each)(named.get(each, each)) if isinstance(each, int) else each for each in params)
         found = queryset.all()
-        found.query.filled = _filled(compiler, using, sql, filled)
+        found.query.filled = _filled(compiler, using, sql, filled)  # type: ignore[attr-defined]
         return iter(found)
 
     def _for(self, size: int, using: str) -> tuple[QuerySet[Any, R], SQLCompiler, str, tuple[Any, ...]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from agentstop import listing, unseen
-from agentstop.fragments import Picture, Piece, carried, difference
-from agentstop.live import GAP, Reader, Viewer, registry
+from agentstop import fragments, listing, unseen
+from agentstop.fragments import Picture, Piece, carried
+from agentstop.live import GAP, Viewer, registry
+from agentstop.looks import Reader
 from agentstop.sending import in_domain
 from agentstop.sockets import Socket
 
@@ -27,8 +28,8 @@ class _Consumer(Socket):
         """Which tasks the address names."""
         raise NotImplementedError
 
-    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
-        """What of a new picture is to be sent after the old one."""
+    def frame(self, old: Picture | None, new: Picture) -> str:
+        """What is to be sent of a new picture after the old one; empty where nothing is."""
         raise NotImplementedError
 
     async def attend(self, user: object) -> None:
@@ -60,17 +61,17 @@ class _Consumer(Socket):
             if over is not None:
                 await self.close(over)
                 return
-            if pieces := self._news(shown):
-                await self.send(text_data="".join(map(carried, pieces)))
+            if frame := self._news(shown):
+                await self.send(text_data=frame)
                 await asyncio.sleep(GAP)
 
-    def _news(self, shown: dict[int, Picture]) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _news(self, shown: dict[int, Picture]) -> str:
+        frames: list[str] = []
         for task, viewer in self.viewers.items():
             if viewer.picture is not None and viewer.picture is not shown.get(task):
-                pieces.extend(self.pieces(shown.get(task), viewer.picture))
+                frames.append(self.frame(shown.get(task), viewer.picture))
                 shown[task] = viewer.picture
-        return pieces
+        return "".join(frames)
 
 
 class TaskConsumer(_Consumer):
@@ -81,8 +82,8 @@ class TaskConsumer(_Consumer):
     def tasks(self) -> Iterable[int]:
         return [int(self.scope["url_route"]["kwargs"]["task"])]
 
-    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
-        return difference(old, new)
+    def frame(self, old: Picture | None, new: Picture) -> str:
+        return fragments.frame(old, new)
 
     async def attend(self, user: object) -> None:
         """Note that somebody is looking while an outcome is awaited, and until a while after it was shown."""
@@ -104,8 +105,8 @@ class ButtonConsumer(_Consumer):
     def tasks(self) -> Iterable[int]:
         return [int(self.scope["url_route"]["kwargs"]["task"])]
 
-    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
-        return [] if old is not None and old.button == new.button else [Piece(new.button)]
+    def frame(self, old: Picture | None, new: Picture) -> str:
+        return "" if old is not None and old.button == new.button else carried(Piece(new.button))
 
 
 class ListConsumer(_Consumer):
@@ -116,5 +117,5 @@ class ListConsumer(_Consumer):
     def tasks(self) -> Iterable[int]:
         return listing.named(self.query.get("tasks", [""])[0])
 
-    def pieces(self, old: Picture | None, new: Picture) -> Sequence[Piece]:
-        return [] if old is not None and old.in_lists == new.in_lists else [Piece(new.in_lists)]
+    def frame(self, old: Picture | None, new: Picture) -> str:
+        return "" if old is not None and old.in_lists == new.in_lists else carried(Piece(new.in_lists))

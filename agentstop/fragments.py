@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -17,20 +20,49 @@ from agentstop.reports.role import Role
 from agentstop.states import TaskState
 
 PARTS = ("state", "line", "questions", "alert", "rest", "inputs", "family")
+ALONE = ("task", "button")
 MORPH = "morph"
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
+class Drawn:
+    """A piece of HTML, and what was read of the report to draw it: where that is equal, it need not be drawn again."""
+
+    html: SafeString
+    read: Mapping[str, Any]
+
+    def is_of(self, report: TaskReport) -> bool:
+        return all(getattr(report, name) == value for name, value in self.read.items())
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Picture:
-    """All pieces of a task as HTML: its panel's parts by name, a row for each operation listed, its row in lists."""
+    """All pieces of a task as HTML: its panel's parts by name and a row for each operation listed.
+
+    Or, for those who see no panel, its row in lists and a Stop button that stands alone.
+    """
 
     task: int
-    parts: Mapping[str, SafeString]
+    pieces: Mapping[str, Drawn]
     rows: Mapping[OperationReport, SafeString]
-    in_lists: SafeString
-    button: SafeString  # a Stop button that stands alone
+    role: Role
+    day: date  # on which it was drawn: a time of another day is told with its date
     awaited: bool = False  # the task is over, and an outcome of it unknown
+    _after: WeakKeyDictionary[Picture, str] = field(default_factory=WeakKeyDictionary)
+
+    @property
+    def parts(self) -> Mapping[str, SafeString]:
+        return {part: self.pieces[part].html for part in PARTS}
+
+    @property
+    def in_lists(self) -> SafeString:
+        return self.pieces["task"].html
+
+    @property
+    def button(self) -> SafeString:
+        """A Stop button that stands alone."""
+        return self.pieces["button"].html
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -43,20 +75,40 @@ class Picture:
         return render_to_string("agentstop/fragments/operations.html", context)
 
 
-def draw(
-    report: TaskReport, role: Role, drawn: Mapping[OperationReport, SafeString] = NOTHING, *, whole: bool = True
-) -> Picture:
-    """Render the task in the active language and time zone; rows that were drawn before with equal words are kept.
+def draw(report: TaskReport, role: Role, before: Picture | None = None, *, whole: bool = True) -> Picture:
+    """Render the task in the active language and time zone. Not `whole`: its row for lists and its Stop button alone.
 
-    Not `whole`: the row for lists and the Stop button alone.
+    `before`: an earlier picture in the same language and zone. What it was drawn of and is equal now is kept.
     """
-    if not whole:
-        return Picture(report.id, NOTHING, NOTHING, in_list(report, role), button(report, role))
-    context = {"report": report, "role": role}
-    parts = {part: render_to_string(f"agentstop/fragments/{part}.html", context) for part in PARTS}
-    rows = {each: drawn[each] if each in drawn else row(report, each, role) for each in report.operations}
-    awaited = report.unsure and report.state in (TaskState.STOPPED, TaskState.FINISHED)
-    return Picture(report.id, parts, rows, in_list(report, role), button(report, role), awaited)
+    day = timezone.localdate()
+    if before is not None and (before.role, before.day) != (role, day):
+        before = None
+    pieces = {name: _piece(name, report, role, before) for name in (PARTS if whole else ALONE)}
+    drawn = before.rows if before is not None else NOTHING
+    listed = report.operations if whole else ()
+    rows = {each: drawn[each] if each in drawn else row(report, each, role) for each in listed}
+    awaited = whole and report.unsure and report.state in (TaskState.STOPPED, TaskState.FINISHED)
+    return Picture(report.id, pieces, rows, role, day, awaited)
+
+
+def _piece(name: str, report: TaskReport, role: Role, before: Picture | None) -> Drawn:
+    if before is not None and name in before.pieces and before.pieces[name].is_of(report):
+        return before.pieces[name]
+    watched = _Watched(report)
+    html = render_to_string(f"agentstop/fragments/{name}.html", {"report": watched, "role": role})
+    return Drawn(html, watched.read)
+
+
+class _Watched:
+    """A report as a template reads it, and what was read of it."""
+
+    def __init__(self, report: TaskReport) -> None:
+        self._report, self.read = report, dict[str, Any]()
+
+    def __getitem__(self, name: str) -> Any:
+        """Templates try this first, and find out at a price where there is none."""
+        value = self.read[name] = getattr(self._report, name)
+        return value
 
 
 def in_list(report: TaskReport, role: Role) -> SafeString:
@@ -83,11 +135,21 @@ class Piece:
     how: str = MORPH
 
 
+def frame(old: Picture | None, new: Picture) -> str:
+    """What brings a page from the old picture to the new one, as its script reads it; once for all who saw the old."""
+    if old is None:
+        return "".join(map(carried, difference(None, new)))
+    if old not in new._after:
+        new._after[old] = "".join(map(carried, difference(old, new)))
+    return new._after[old]
+
+
 def difference(old: Picture | None, new: Picture) -> list[Piece]:
     """The pieces of the new picture that the old one did not have."""
     if old is None:  # a snapshot: nothing is announced again, so a failure that is known stays quiet
         return [*(Piece(new.parts[part]) for part in PARTS if part != "alert"), Piece(new.operations)]
-    pieces = [Piece(html) for part, html in new.parts.items() if old.parts[part] != html]
+    was = old.parts
+    pieces = [Piece(html) for part, html in new.parts.items() if was[part] != html]
     moved = _moved(old, new)
     if moved is None:
         return [*pieces, Piece(new.operations)]

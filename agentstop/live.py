@@ -1,4 +1,4 @@
-"""Live: after each change of a task it is read once, drawn once for each kind of reader, and offered to its viewers.
+"""Live: after a change of a task there is one look at it, and what was seen is offered to its viewers.
 
 One subscription to the wake serves all viewers of a process, begun with the first of them. Nothing of the domain runs
 on the loop's own thread.
@@ -9,36 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from zoneinfo import ZoneInfo
+from collections.abc import Callable, Mapping, Sequence
 
-from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.utils import timezone, translation
-
-from agentstop import permissions, wake
-from agentstop.accounts import account, selection
-from agentstop.fragments import Picture, draw
-from agentstop.reports import report
-from agentstop.reports.role import Role
+from agentstop import wake
+from agentstop.accounts import account
+from agentstop.fragments import Picture
+from agentstop.looks import Look, Reader, Variant, Wanted, look
 from agentstop.sending import in_domain
 
 logger = logging.getLogger(__name__)
 
 GAP = 0.1  # seconds between two looks at a task, and between two frames to a viewer, at the least
+TOGETHER = 20  # tasks that are looked at in one look, at the most
+LOOKS = 3  # at a time: one task that is large does not hold up the others
 NOT_FOUND = 4404  # close code: there is no such task for this user (any more)
 TRY_AGAIN = 1011  # close code: we failed; a client reconnects
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """For whom it is drawn: a user, and the language and time zone of their page."""
-
-    user: object  # primary key
-    language: str
-    zone: str
-    whole: bool = True  # the panel; else the row of a list alone
 
 
 class Viewer:
@@ -59,98 +44,107 @@ class Viewer:
         self.changed.set()
 
 
-_Variant = tuple[str, str, Role, bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What one look gave: the pictures by variant, whose they are, and in how many seconds time changes something."""
-
-    pictures: Mapping[_Variant, Picture]
-    variants: Mapping[Reader, _Variant]  # without the readers who may not see it
-    again_in: float | None
-    relatives: frozenset[int] = frozenset()  # tasks that are named in it
-
-
-def look(task_id: int, readers: Collection[Reader], before: Mapping[_Variant, Picture]) -> Look:
-    """Read the task and draw it for these readers, each of whom is checked anew."""
-    choice = selection.PANEL if any(reader.whole for reader in readers) else selection.ROW
-    found = account.load(task_id, choice)
-    if found is None:
-        return Look({}, {}, None)
-    users = get_user_model()._default_manager.in_bulk({reader.user for reader in readers})
-    variants = {
-        reader: (
-            reader.language,
-            reader.zone,
-            Role.of(users[reader.user], found.task, found.family.relatives),
-            reader.whole,
-        )
-        for reader in readers
-        if reader.user in users and permissions.sees(users[reader.user], found.task)
-    }
-    pictures = {}
-    for variant in set(variants.values()):
-        language, zone, role, whole = variant
-        with (
-            translation.override(language or settings.LANGUAGE_CODE),
-            timezone.override(ZoneInfo(zone) if zone else None),
-        ):
-            drawn = before[variant].rows if variant in before else {}
-            pictures[variant] = draw(report.tell(found), role, drawn, whole=whole)
-    changes_at = found.changes_at
-    again_in = (changes_at - found.now).total_seconds() if changes_at is not None else None
-    return Look(pictures, variants, again_in, frozenset(relative.pk for relative in found.family.relatives))
-
-
 class Board:
     """One task and all of its viewers on one loop."""
 
-    def __init__(self, task_id: int) -> None:
+    def __init__(self, task_id: int, due: Callable[[Board], None]) -> None:
         self.task_id = task_id
         self.viewers: set[Viewer] = set()
         self.mark: object = None
         self.relatives: frozenset[int] = frozenset()
-        self._dirty = asyncio.Event()
-        self._drawn: Mapping[_Variant, Picture] = {}
+        self._due = due
+        self._drawn: Mapping[Variant, Picture] = {}
+        self._looked = -GAP  # by the loop's clock
+        self._looking = self._dirty = False
+        self._soon: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._worker = asyncio.create_task(self._work())
 
     def changed(self) -> None:
-        self._dirty.set()
+        """Have it looked at: at once, or when the last look is long enough ago."""
+        self._dirty = True
+        if self._looking or self._soon is not None:
+            return
+        loop = asyncio.get_running_loop()
+        self._soon = loop.call_later(max(0.0, self._looked + GAP - loop.time()), self._now_due)
+
+    def _now_due(self) -> None:
+        self._due(self)
 
     def close(self) -> None:
-        self._worker.cancel()
         self._set_timer(None)
+        if self._soon is not None:
+            self._soon.cancel()
 
-    async def _work(self) -> None:
-        while True:
-            await self._dirty.wait()
-            self._dirty.clear()
-            try:
-                await self._show()
-            except Exception:
-                logger.exception("a task could not be shown", extra={"action": "show_failed", "task": self.task_id})
-                for viewer in self.viewers:
-                    viewer.end(TRY_AGAIN)
-            await asyncio.sleep(GAP)
+    def begin(self) -> Wanted:
+        """A look begins: what changes from now on needs another one."""
+        self._looking, self._dirty, self._soon = True, False, None
+        return Wanted({viewer.reader for viewer in self.viewers}, self._drawn)
 
-    async def _show(self) -> None:
-        viewers = list(self.viewers)
-        seen = await in_domain(look, self.task_id, {viewer.reader for viewer in viewers}, self._drawn)
+    def show(self, seen: Look, wanted: Wanted) -> None:
+        """Offer to each viewer what was seen for them; one who has come meanwhile waits for the next look."""
         self._drawn, self.relatives = seen.pictures, seen.relatives
-        for viewer in viewers:
+        for viewer in self.viewers:
             if viewer.reader in seen.variants:
                 viewer.offer(seen.pictures[seen.variants[viewer.reader]])
-            else:
+            elif viewer.reader in wanted.readers:
                 viewer.end(NOT_FOUND)
         self._set_timer(seen.again_in)
+
+    def fail(self) -> None:
+        for viewer in self.viewers:
+            viewer.end(TRY_AGAIN)
+
+    def end(self) -> None:
+        """The look is over."""
+        self._looking, self._looked = False, asyncio.get_running_loop().time()
+        if self._dirty and self.viewers:
+            self.changed()
 
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        # A moment later than due, so that the fold is past it.
-        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds + 0.01, self.changed)
+        self._timer = None
+        if seconds is not None and self.viewers:  # a moment later than due, so that the fold is past it
+            self._timer = asyncio.get_running_loop().call_later(seconds + 0.01, self.changed)
+
+
+class Desk:
+    """Has boards looked at, many in one look where many have changed, and a few looks at a time."""
+
+    def __init__(self) -> None:
+        self._due: dict[Board, None] = {}  # in the order in which they became due
+        self._looks: set[asyncio.Task[None]] = set()
+
+    def add(self, board: Board) -> None:
+        self._due[board] = None
+        if len(self._looks) < LOOKS:
+            look = asyncio.get_running_loop().create_task(self._work())
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
+
+    async def _work(self) -> None:
+        while self._due:
+            boards = list(self._due)[:TOGETHER]
+            for board in boards:
+                del self._due[board]
+            await self._look([board for board in boards if board.viewers])
+
+    async def _look(self, boards: Sequence[Board]) -> None:
+        wanted = {board.task_id: board.begin() for board in boards}
+        try:
+            seen = await in_domain(look, wanted)
+        except Exception:
+            if len(boards) > 1:  # one of them, or all: each is tried alone
+                for board in boards:
+                    await self._look([board])
+                return
+            logger.exception("a task could not be shown", extra={"action": "show_failed", "task": boards[0].task_id})
+            boards[0].fail()
+        else:
+            for board in boards:
+                board.show(seen[board.task_id], wanted[board.task_id])
+        for board in boards:
+            board.end()
 
 
 class Registry:
@@ -159,6 +153,7 @@ class Registry:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.boards: dict[int, Board] = {}
+        self._desk = Desk()
         self._lock = asyncio.Lock()
         self._forget: Callable[[], None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -169,7 +164,7 @@ class Registry:
         async with self._lock:
             board = self.boards.get(task_id)
             if board is None:
-                board = self.boards[task_id] = Board(task_id)
+                board = self.boards[task_id] = Board(task_id, self._desk.add)
             board.viewers.add(viewer)
             if self._forget is None:  # before the first look, or what changes in between is missed
                 self._forget = await in_domain(wake.subscribe, self._woken)

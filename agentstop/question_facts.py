@@ -12,6 +12,7 @@ from django.db.models import Max, OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from agentstop import database
+from agentstop.composed import Composed
 from agentstop.folds.question_states import QuestionFacts, QuestionState, fold_question
 from agentstop.models import Decision, Question, Run, Task
 from agentstop.models.facts import Decided, Effect
@@ -71,12 +72,14 @@ def told(row: Any, now: datetime) -> Asked:
 def by_task(tasks: Mapping[int, Task], now: datetime) -> Mapping[int, Sequence[Asked]]:
     """The questions of each of these tasks, as old as the tasks' rows: none is closed before its task is over."""
     found: dict[int, list[Asked]] = defaultdict(list)
-    rows = Question.objects.using(database.alias()).filter(task__in=list(tasks))
-    for row in with_facts(rows).order_by("pk"):
+    for row in _OF.rows(list(tasks), database.alias()):
         if tasks[row.task_id].live_run == row.run:  # where it has ended since, a newer picture will say so
             row.ended, row.over_at = RunState.LIVE, None
         found[row.task_id].append(told(row, now))
     return found
+
+
+_OF = Composed(lambda tasks: with_facts(Question.objects.filter(task__in=tasks)).order_by("pk"))
 
 
 def marks(task_ids: Iterable[int]) -> Mapping[int, tuple[Any, ...]]:

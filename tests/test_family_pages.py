@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
 from agentstop import starting
-from agentstop.accounts import family_account
+from agentstop.accounts import account, family_account
 from agentstop.exceptions import Stopped, Superseded
 from agentstop.lifecycle import create
 from agentstop.models import Decision, ServingLink, Task
@@ -347,8 +347,9 @@ class TestFamily:
         run = active(ann)
         assert not told(run).any
         with CaptureQueriesContext(connection) as asked:
-            family_account.load(task_of(run))
-        assert len(asked) == 2  # the task, and whether there are links
+            found = account.load(run.task_id)
+        assert found is not None and found.family == family_account.KnownFamily()
+        assert len(asked) == 1  # that of the task tells whether there are links
 
     def test_a_finished_parent_whose_children_work_on_can_be_stopped_for_them(self, ann: User) -> None:
         root = begin("root", owner=ann)

@@ -138,6 +138,8 @@ def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[
     They are for lists, and without what people typed and without families.
     """
     rows = presence.tasks([pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT])  # none has a larger one
+    if not rows:
+        return []
     by_id, now = {row.task.pk: row for row in rows}, presence.time_of(rows)
     at_work = {pk: row for pk, row in by_id.items() if row.there.operations}
     known: dict[int, list[Known]] = defaultdict(list)

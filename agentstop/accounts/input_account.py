@@ -63,7 +63,8 @@ def _newest(task_ids: Sequence[int]) -> QuerySet[Any]:
     heads: QuerySet[Any] = rows.annotate(head=Left("body", SHOWN + 1)).order_by("-pk")
     over = Exists(InputEvent.objects.filter(input=OuterRef("pk"), became__in=[Became.DONE, Became.WITHDRAWN]))
     place = Window(RowNumber(), partition_by=[F("task"), F("over")], order_by="-pk")
-    return heads.annotate(over=over).annotate(place=place).filter(place__lte=OPEN + 1)
+    newest: QuerySet[Any] = heads.annotate(over=over).annotate(place=place).filter(place__lte=OPEN + 1)
+    return newest
 
 
 _NEWEST = Composed(_newest)
@@ -78,10 +79,12 @@ def _chosen(newest: Sequence[Any]) -> tuple[Sequence[Any], bool]:
 
 def _events(rows: Iterable[Input]) -> Mapping[int, Sequence[InputEvent]]:
     found: dict[int, list[InputEvent]] = defaultdict(list)
-    events = InputEvent.objects.using(database.alias()).filter(input__in=[row.pk for row in rows])
-    for event in events.select_related("by").order_by("pk"):
+    for event in _EVENTS.rows([row.pk for row in rows], database.alias()):
         found[event.input_id].append(event)
     return found
+
+
+_EVENTS = Composed(lambda ids: InputEvent.objects.filter(input__in=ids).select_related("by").order_by("pk"))
 
 
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:

@@ -24,7 +24,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.contrib.auth import get_user_model  # noqa: E402
 from django.urls import path  # noqa: E402
 
-from agentstop.live import Reader, look  # noqa: E402
+from agentstop.looks import Reader, Wanted, look  # noqa: E402
 from agentstop.routing import websocket_urlpatterns  # noqa: E402
 from agentstop.sending import in_domain  # noqa: E402
 
@@ -65,9 +65,9 @@ class Drawn(Echo):
 
     async def show(self, word: str) -> None:
         reader = Reader(self.scope["user"].pk, "en", "UTC")  # type: ignore[union-attr]
-        seen = await in_domain(look, self.task, [reader], {})
-        [picture] = seen.pictures.values()
-        await self.send(text_data=picture.parts["state"] + picture.parts["line"] + picture.in_lists)
+        seen = await in_domain(look, {self.task: Wanted([reader], {})})
+        [picture] = seen[self.task].pictures.values()
+        await self.send(text_data=picture.parts["state"] + picture.parts["line"])
 
 
 def listen(told: Callable[..., Any], ready: Callable[[], None], put: Callable[[str], None]) -> None:

@@ -11,9 +11,10 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agentstop import fragments, live, sockets
+from agentstop import fragments, live, looks, sockets
 from agentstop.accounts import account
-from agentstop.live import GAP, Reader, Registry, Viewer
+from agentstop.live import GAP, Registry, Viewer
+from agentstop.looks import Reader, Wanted
 from agentstop.models import Attempt, Operation, Task
 from agentstop.reports import report
 from agentstop.runs import Run
@@ -50,11 +51,11 @@ async def test_a_task_is_read_once_for_all_viewers_and_drawn_once_for_each_kind_
         drawn.append(given)
         return fragments.draw(*given, **named)
 
-    monkeypatch.setattr(live, "draw", draw)
+    monkeypatch.setattr(looks, "draw", draw)
     owner = (await Task.objects.aget()).owner_id
     readers = [Reader(owner, language, zone) for language in ("en", "de") for zone in ("UTC", "Asia/Tokyo")]
-    seen = await in_domain(live.look, run.task_id, readers * 5, {})
-    assert len(seen.pictures) == len(drawn) == 4
+    seen = await in_domain(looks.look, {run.task_id: Wanted(readers * 5, {})})
+    assert len(seen[run.task_id].pictures) == len(drawn) == 4
 
 
 async def test_a_silent_sender_turns_into_unknown_on_the_open_page_when_its_lease_ends(
