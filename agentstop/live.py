@@ -122,6 +122,12 @@ class Desk:
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
 
+    def close(self) -> None:
+        """Nobody watches any more."""
+        for look in self._looks:
+            look.cancel()
+        self._looks, self._due = set(), {}
+
     async def _work(self) -> None:
         while self._due:
             boards = list(self._due)[:TOGETHER]
@@ -180,6 +186,9 @@ class Registry:
             if not self.boards and self._forget is not None:
                 forget, self._forget = self._forget, None
                 forget()
+                self._desk.close()
+                if self._sweeping is not None:
+                    self._sweeping.cancel()
 
     def _woken(self, task_ids: frozenset[int] | None, over: bool) -> None:
         """Called on the wake's thread."""

@@ -9,11 +9,13 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.db.models import Manager
 from django.utils import timezone, translation
 
 from agentstop import permissions
 from agentstop.accounts import account, selection
 from agentstop.accounts.account import Account
+from agentstop.composed import Composed
 from agentstop.fragments import Picture, draw
 from agentstop.reports import report
 from agentstop.reports.role import Role
@@ -60,8 +62,16 @@ def look(wanted: Mapping[int, Wanted]) -> Mapping[int, Look]:
     return {pk: seen.get(pk, Look({}, {}, None)) for pk in wanted}
 
 
-def _users(ids: Collection[object]) -> Mapping[object, Any]:
-    return get_user_model()._default_manager.in_bulk(ids)
+def _users(ids: Collection[Any]) -> Mapping[object, Any]:
+    """Read anew at each look: what they may do now decides."""
+    manager = get_user_model()._default_manager
+    plain = type(manager).get_queryset is Manager.get_queryset  # a host's own may hide users by who knows what
+    if plain and all(isinstance(pk, int) for pk in ids):
+        return {user.pk: user for user in _PEOPLE.rows(list(ids), manager.db)}
+    return manager.in_bulk(ids)
+
+
+_PEOPLE: Composed[Any] = Composed(lambda ids: get_user_model()._default_manager.filter(pk__in=ids))
 
 
 def _look(found: Account, users: Mapping[object, Any], wanted: Wanted) -> Look:
