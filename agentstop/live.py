@@ -118,14 +118,14 @@ class Desk:
     def add(self, board: Board) -> None:
         self._due[board] = None
         if len(self._looks) < LOOKS:
-            look = asyncio.get_running_loop().create_task(self._work())
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
+            begun = asyncio.get_running_loop().create_task(self._work())
+            self._looks.add(begun)
+            begun.add_done_callback(self._looks.discard)
 
     def close(self) -> None:
         """Nobody watches any more."""
-        for look in self._looks:
-            look.cancel()
+        for under_way in self._looks:
+            under_way.cancel()
         self._looks, self._due = set(), {}
 
     async def _work(self) -> None:
