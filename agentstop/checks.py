@@ -21,6 +21,7 @@ from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
 from agentstop import conf, connectors, database
+from agentstop.socket_checks import check_sockets
 
 PREFIX = "AGENTSTOP_"
 DJANGO_TEMPLATES = "django.template.backends.django.DjangoTemplates"
@@ -35,6 +36,7 @@ def register_all() -> None:
     register(check_settings, "agentstop")
     register(check_connectors, "agentstop")
     register(check_pages, "agentstop")
+    register(check_sockets, "agentstop")
     register(check_database, "agentstop")
     register(check_server, Tags.database)
 

@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
 from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.core.asgi import get_asgi_application
 from django.core.checks import CheckMessage, Error, Warning, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connection, connections
+from django.urls import path
 from pytest_django.fixtures import Settings
 
 from agentstop import checks, conf
+from agentstop.routing import websocket_urlpatterns
+from agentstop.socket_checks import check_sockets
 
 ROOT = Path(__file__).resolve().parent.parent
 SQLITE = {"transaction_mode": "IMMEDIATE", "timeout": 30}
@@ -312,7 +319,8 @@ def test_a_server_that_could_lose_a_commit_or_miss_a_stop_is_refused(
 
 
 def source_ids() -> set[str]:
-    return set(re.findall(r'id="(agentstop\.[EW]\d{3})"', (ROOT / "agentstop" / "checks.py").read_text()))
+    code = "".join((ROOT / "agentstop" / name).read_text() for name in ("checks.py", "socket_checks.py"))
+    return set(re.findall(r'id="(agentstop\.[EW]\d{3})"', code))
 
 
 def test_every_check_has_an_id_of_its_own_and_is_told_in_the_documents() -> None:
@@ -336,3 +344,50 @@ def test_the_log_actions_told_are_those_of_the_code() -> None:
     code = "".join(path.read_text() for place in ("agentstop", "website") for path in (ROOT / place).rglob("*.py"))
     written = set(re.findall(r'extra ?= ?\{"action": "(\w+)"', code))
     assert set(re.findall(r"^\| `(\w+)` \| [A-Z]+ \|", OPERATING, re.MULTILINE)) == written
+
+
+def routed(*urls: Any) -> Any:
+    return URLRouter([*urls])
+
+
+guarded = AllowedHostsOriginValidator(AuthMiddlewareStack(routed(*websocket_urlpatterns)))
+APPLICATIONS = {
+    "as the docs have it": (ProtocolTypeRouter({"websocket": guarded}), []),
+    "below a router of the site's": (
+        AllowedHostsOriginValidator(AuthMiddlewareStack(routed(path("", routed(*websocket_urlpatterns))))),
+        [],
+    ),
+    "Django's alone": (get_asgi_application(), ["agentstop.W011"]),
+    "no websockets": (ProtocolTypeRouter({"http": get_asgi_application()}), ["agentstop.W011"]),
+    "other routes": (ProtocolTypeRouter({"websocket": AuthMiddlewareStack(routed())}), ["agentstop.W011"]),
+    "no origin check": (
+        ProtocolTypeRouter({"websocket": AuthMiddlewareStack(routed(*websocket_urlpatterns))}),
+        ["agentstop.W012"],
+    ),
+    "nobody known": (
+        ProtocolTypeRouter({"websocket": AllowedHostsOriginValidator(routed(*websocket_urlpatterns))}),
+        ["agentstop.W013"],
+    ),
+    "something of the site's own": (ProtocolTypeRouter({"websocket": lambda *_: guarded}), []),
+}
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_a_websocket_route_that_is_forgotten_is_told_of(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application, expected = APPLICATIONS[name]
+    monkeypatch.setattr(f"{__name__}.APPLICATION", application)
+    settings.ASGI_APPLICATION = f"{__name__}.APPLICATION"
+    assert ids(check_sockets()) == expected
+
+
+APPLICATION: Any = None
+
+
+def test_without_an_asgi_application_there_is_nothing_to_forget(settings: Settings) -> None:
+    for named in (None, "nowhere.application"):
+        settings.ASGI_APPLICATION = named
+        assert check_sockets() == []
+    settings.ASGI_APPLICATION = "website.asgi.application"
+    assert check_sockets() == []

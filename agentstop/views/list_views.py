@@ -29,7 +29,7 @@ def tasks(request: HttpRequest) -> HttpResponse:
 def rows(request: HttpRequest) -> HttpResponse:
     """The rows of those of the `tasks` that this person may see, as they are now."""
     named = listing.named(request.GET.get("tasks", ""))
-    tasks = Task.objects.using(database.alias()).filter(pk__in=named)
+    tasks = Task.objects.using(database.alias()).filter(pk__in=named).order_by("pk")
     found = report.load_all(list(tasks), request.user)
     return HttpResponse("".join(fragments.in_list(told, role) for told, role in found))
 

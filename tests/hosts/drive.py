@@ -55,8 +55,12 @@ def main() -> None:
 
 def begin_at(first: int) -> None:
     """Let the next tasks and operations have large ids."""
-    with connections[router.db_for_write(Task)].cursor() as cursor:
+    connection = connections[router.db_for_write(Task)]
+    with connection.cursor() as cursor:
         for model in (Task, Run, Operation):
+            if connection.vendor == "postgresql":
+                cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [model._meta.db_table, first])
+                continue
             cursor.execute("DELETE FROM sqlite_sequence WHERE name = %s", [model._meta.db_table])
             cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (%s, %s)", [model._meta.db_table, first])
 
