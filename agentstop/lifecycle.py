@@ -10,12 +10,24 @@ from typing import Any
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
-from agentstop import bodies, closing, database, family, frozen, permissions, signals, spawning, telling, wake
+from agentstop import (
+    bodies,
+    closing,
+    database,
+    descendants,
+    family,
+    frozen,
+    holds,
+    permissions,
+    signals,
+    spawning,
+    telling,
+    wake,
+)
 from agentstop.exceptions import Denied, Paused, Refused, Stopped, Superseded, TaskNotFound
 from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
-from agentstop.pause import hold_with, let_go
 from agentstop.spawning import Served
 from agentstop.states import RunState, TaskState
 
@@ -135,17 +147,10 @@ def _bear(
     spawning.link(task, serves, key)
     if parents and not spawning.is_held(serves, parents):
         return spawning.bear_stopped(task, parents.values(), now)
-    number = _open(task, by, now)
+    start = _open(task, by, now)
     if parents:
-        _hold_with_parents(task, now)
-    return Begun(task.pk, number, parents=tuple(parents))
-
-
-def _hold_with_parents(task: Task, now: datetime) -> None:
-    """A run that begins while all that it works for is paused is held with them."""
-    live = spawning.live_parents(task)
-    if live and all(parent.state == TaskState.PAUSED for parent in live):
-        hold_with(task, live, now)
+        holds.apply([task.pk], start, now, asked=[task.pk])
+    return Begun(task.pk, task.last_run, parents=tuple(parents))
 
 
 def _spawn_again(
@@ -226,11 +231,12 @@ def _begin_locked(
     superseded = task.live_run
     runs = Run.objects.using(database.alias()).filter(task=task, state=RunState.LIVE)
     runs.update(state=RunState.SUPERSEDED, ended_at=now)
-    number = _open(task, by, now, superseded)
-    changed = _leave_behind(task, superseded, number, keep, now)
-    _hold_with_parents(task, now)
+    start = _open(task, by, now, superseded)
+    changed = _leave_behind(task, superseded, start, keep, now)
+    asked = [task.pk] if serves else []
+    changed += holds.apply(descendants.alive_below([task.pk]), start, now, asked=asked)
     wake.notify_on_commit([task.pk, *changed])
-    return Begun(task.pk, number, tuple(changed), parents=tuple({run.task_id for run in serves}))
+    return Begun(task.pk, task.last_run, tuple(changed), parents=tuple({run.task_id for run in serves}))
 
 
 def _refused(task: Task, refusal: Refused, now: datetime) -> Refused:
@@ -261,18 +267,17 @@ def _may_begin(task: Task, by: Any, serves: Sequence[Served], parents: Mapping[i
     return None
 
 
-def _leave_behind(task: Task, superseded: int | None, number: int, keep: Sequence[int], now: datetime) -> list[int]:
-    """Stop the children of the run that is over, but those that the new one keeps; who was stopped or let go on."""
+def _leave_behind(task: Task, superseded: int | None, start: Decision, keep: Sequence[int], now: datetime) -> list[int]:
+    """Stop the children of the run that is over, but those that the new one keeps; who was stopped."""
     if superseded is None and not keep:
         return []
-    spawning.kept(keep, task, superseded, number)
-    decision = Decision.objects.using(database.alias()).filter(task=task, verb=Decided.START, run=number).latest("pk")
-    closed = closing.close_children(task, number - 1, decision, now)
-    telling.of_tasks(signals.tasks_stopped, tuple(closed), decision)
-    return closed + let_go(closed, decision, now)
+    spawning.kept(keep, task, superseded, task.last_run)
+    closed = closing.close_children(task, task.last_run - 1, start, now)
+    telling.of_tasks(signals.tasks_stopped, tuple(closed), start)
+    return closed
 
 
-def _open(task: Task, by: Any, now: datetime, superseded: int | None = None) -> int:
+def _open(task: Task, by: Any, now: datetime, superseded: int | None = None) -> Decision:
     """The next run becomes the live one, whatever the task was before; the last stop stays in the facts."""
     number = task.last_run + 1
     if task.state != TaskState.ACTIVE:
@@ -284,6 +289,5 @@ def _open(task: Task, by: Any, now: datetime, superseded: int | None = None) -> 
     task.freeze_epoch = frozen.share_clock()
     task.save(using=database.alias())
     Run.objects.using(database.alias()).create(task=task, number=number, begun_by=by, began_at=now, seen_at=now)
-    decide(task, Decided.START, now, run=number, by=by)
     telling.of_run(signals.run_begun, task.pk, number, now, by=by, superseded=superseded)
-    return number
+    return decide(task, Decided.START, now, run=number, by=by)

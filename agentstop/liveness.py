@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from agentstop import alive, bodies, database, family, pause, signals, telling, wake
+from agentstop import alive, bodies, database, descendants, family, holds, signals, telling, wake
 from agentstop.exceptions import Paused, TaskNotFound
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
@@ -33,8 +33,8 @@ def still_live(task_id: int, number: int) -> Task:
 
 def end(task_id: int, number: int, state: RunState, error: str = "") -> bool:
     """The agent says that its run has ended; False where the run was over before, which is noted."""
-    ended, freed = _end(task_id, number, state, bodies.reason(error))
-    wake.announce(task_id, *freed, over=True)
+    ended, changed = _end(task_id, number, state, bodies.reason(error))
+    wake.announce(task_id, *changed, over=True)
     return ended
 
 
@@ -45,7 +45,7 @@ def _end(task_id: int, number: int, state: RunState, error: str) -> tuple[bool, 
         if task is None:
             raise TaskNotFound(f"There is no task {task_id}. Nothing was ended.")
         now = database.now()
-        live, paused = task.live_run == number, task.state == TaskState.PAUSED
+        live = task.live_run == number
         _halt(task, number, now, error)
         if live:
             Run.objects.using(database.alias()).filter(task=task, number=number).update(state=state, ended_at=now)
@@ -54,9 +54,9 @@ def _end(task_id: int, number: int, state: RunState, error: str) -> tuple[bool, 
             telling.of_run(signals.run_ended, task_id, number, now, state=str(state), error=error)
         verb = Decided.FAIL if state is RunState.FAILED else Decided.FINISH
         decision = decide(task, verb, now, run=number, effect=Effect.APPLIED if live else Effect.NOTED, reason=error)
-        freed = pause.let_go([task_id], decision, now) if live and paused else []
-        wake.notify_on_commit([task_id, *freed])
-    return live, freed
+        changed = holds.apply(descendants.alive_below([task_id]), decision, now) if live else []
+        wake.notify_on_commit([task_id, *changed])
+    return live, changed
 
 
 @database.retried

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from django.db.models import F, Q, QuerySet
 
-from agentstop import bodies, closing, database, family, signals, telling, wake
+from agentstop import bodies, closing, database, descendants, family, holds, signals, telling, wake
 from agentstop.exceptions import ChildStopped, Denied, Refused, Stopped, TaskNotFound
 from agentstop.models import Decision, Run, ServingLink, Task
 from agentstop.models.facts import Decided, Effect
@@ -178,7 +178,11 @@ def serve(child_id: int, run: Served) -> None:
         family.merged([child, parent])
         link(child, [run])
         Task.objects.using(database.alias()).filter(pk=child_id, on_its_own=True).update(on_its_own=False)
+        changed = holds.apply(descendants.alive_below([child_id]), None, database.now())
+        wake.notify_on_commit(changed)
     wake.announce(child_id, run.task_id)
+    if changed:
+        wake.announce(*changed, over=True)
 
 
 def kept(children: Sequence[int], task: Task, superseded: int | None, number: int) -> None:

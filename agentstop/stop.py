@@ -20,7 +20,7 @@ from agentstop import (
     descendants,
     family,
     holding,
-    pause,
+    holds,
     per_task,
     permissions,
     signals,
@@ -195,10 +195,11 @@ def _commit(task_id: int, press: Press) -> StopReport:
                 own = Operation.objects.filter(closing.MAY_GO_ON, task=task)
                 closing.cancel_open_operations(own, decision, now)
         telling.of_tasks(signals.tasks_stopped, (*ended, *closed), decision)
-        freed = pause.let_go([*ended, *closed], decision, now)
-        report = _report(task, decision, why, closed, held)
-        wake.notify_on_commit([task_id, *closed, *freed])
-    wake.announce(task_id, *closed, *freed, over=True)
+        going_on = [pk for pk in descendants.alive_below([task_id]) if pk != task_id]
+        changed = holds.apply(going_on, decision, now) if going_on else []
+        report = _report(task, decision, why, closed, held, descendants.going_on(going_on[:NAMED]))
+        wake.notify_on_commit([task_id, *closed, *changed])
+    wake.announce(task_id, *closed, *changed, over=True)
     _measure(decision)
     return report
 
@@ -256,7 +257,9 @@ def _close(task: Task, decision: Decision, now: datetime) -> None:
     )
 
 
-def _report(task: Task, decision: Decision, why: str, closed: Sequence[int], held: Sequence[int]) -> StopReport:
+def _report(
+    task: Task, decision: Decision, why: str, closed: Sequence[int], held: Sequence[int], goes_on: tuple[GoesOn, ...]
+) -> StopReport:
     rows = Operation.objects.using(database.alias()).filter(task=task)
     return StopReport(
         task=task.pk,
@@ -268,7 +271,7 @@ def _report(task: Task, decision: Decision, why: str, closed: Sequence[int], hel
         never_sent=_ids(rows.filter(state__in=UNSENT)),
         descendants=len(closed),
         held=tuple(held),
-        goes_on=descendants.going_on(task, decision, NAMED),
+        goes_on=goes_on,
     )
 
 

@@ -48,7 +48,9 @@ def test_a_child_that_another_live_run_needs_goes_on_and_the_answer_says_for_who
     shared = begin("shared", serves=[root, other])
     below = begin("below the shared one", serves=[shared])
     report = stop(root.task_id, by=ann)
-    assert [(one.task, one.why, one.by) for one in report.goes_on] == [(shared.task_id, "held", other.task_id)]
+    assert [(one.task, one.why, one.by) for one in report.goes_on] == [
+        (shared.task_id, "held", other.task_id), (below.task_id, "held", shared.task_id),
+    ]  # fmt: skip
     assert (state(shared), state(below)) == ("active", "active")
     assert stop(other.task_id, by=ann).descendants == 2
 
@@ -58,7 +60,7 @@ def test_a_detached_child_goes_on_with_a_stop_of_its_own(ann: User) -> None:
     free = begin("free", serves=[root], detached=True)
     below = begin("below", serves=[free])
     report = stop(root.task_id, by=ann)
-    assert [(one.task, one.why) for one in report.goes_on] == [(free.task_id, "detached")]
+    assert [(one.task, one.why) for one in report.goes_on] == [(free.task_id, "detached"), (below.task_id, "held")]
     assert stop(free.task_id, by=ann).descendants == 1
     assert state(below) == "stopped"
 

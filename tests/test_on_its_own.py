@@ -34,7 +34,9 @@ def test_it_goes_on_whoever_presses_on_its_parent_again(ann: User) -> None:
     below = begin("below", serves=[again])
     late = stop(root.task_id, by=ann, run=root.number)  # a second click, from a page that shows what was before
     assert (late.why, late.descendants) == ("already_stopped", 0)
-    assert [(one.task, one.why, one.by) for one in late.goes_on] == [(child.task_id, "on_its_own", None)]
+    assert [(one.task, one.why, one.by) for one in late.goes_on] == [
+        (child.task_id, "on_its_own", None), (below.task_id, "held", child.task_id),
+    ]  # fmt: skip
     again.check()
     assert stop(again.task_id, by=ann).descendants == 1
     assert (state(again), state(below)) == ("stopped", "stopped")

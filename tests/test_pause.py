@@ -16,9 +16,10 @@ from django.contrib.auth.models import Permission, User
 from agentstop import pause as pause_module
 from agentstop import waiting as waiting_module
 from agentstop.exceptions import Denied, Paused, Refused, Stopped, TaskNotFound
+from agentstop.holds import open_causes
 from agentstop.models import Decision, Operation, Task
 from agentstop.outcomes import Outcome
-from agentstop.pause import open_causes, pause, resume
+from agentstop.pause import pause, resume
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.verify import differences

@@ -10,9 +10,9 @@ from django.db.models import Case, Count, Exists, F, IntegerField, Max, Min, Out
 from agentstop import closing, database
 from agentstop.composed import Composed
 from agentstop.descendants import ALIVE
+from agentstop.holds import open_causes
 from agentstop.models import Decision, Run, ServingLink, Task
 from agentstop.models.facts import Decided, Effect
-from agentstop.pause import open_causes
 from agentstop.states import RunState, TaskState
 
 SHOWN = 20  # relatives that are named in a panel; pages name all

@@ -16,9 +16,10 @@ from django.utils.translation import gettext_lazy as _
 from agentstop import per_task, permissions, starting
 from agentstop.admin.base import ReadOnlyAdmin, Tool, keep_denied, non_atomic
 from agentstop.exceptions import Denied, Paused, Superseded, TaskNotFound
+from agentstop.holds import open_causes
 from agentstop.models import Task
 from agentstop.models.facts import Decided
-from agentstop.pause import open_causes, pause, resume
+from agentstop.pause import pause, resume
 from agentstop.states import TaskState
 from agentstop.words import family_words
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.utils.translation import gettext
 
-from agentstop import pause, permissions, starting
+from agentstop import holds, pause, permissions, starting
 from agentstop.accounts import family_account
 from agentstop.accounts.family_account import KnownChild
 from agentstop.exceptions import Paused, Stopped, Superseded
@@ -38,7 +38,7 @@ def press_resume(request: HttpRequest, task: int) -> HttpResponse:
 
 
 def _resumed(task: int) -> str:
-    held = pause.open_causes(task).exists()
+    held = holds.open_causes(task).exists()
     return family_words.STILL_HELD if held else family_words.RESUMED_NOW
 
 

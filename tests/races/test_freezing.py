@@ -18,7 +18,7 @@ from django.db import connection
 from agentstop import frozen, gate, lifecycle, request
 from agentstop.exceptions import Frozen, InFlight, OutcomeUnknown
 from agentstop.freeze import freeze, unfreeze
-from agentstop.models import Attempt, Freeze, Task
+from agentstop.models import Attempt, Decision, Freeze, Task
 from agentstop.passes import Pass
 from agentstop.runs import Run, begin
 from agentstop.testing.barriers import Barrier, held_at
@@ -154,11 +154,11 @@ def being_born(in_thread: InThread, monkeypatch: pytest.MonkeyPatch) -> Iterator
     read, go_on = threading.Event(), threading.Event()
     open_run = lifecycle._open
 
-    def held_up(task: Task, by: Any, now: Any) -> int:
-        number = open_run(task, by, now)
+    def held_up(task: Task, by: Any, now: Any) -> Decision:
+        start = open_run(task, by, now)
         read.set()
         assert go_on.wait(HANG_GUARD)
-        return number
+        return start
 
     with monkeypatch.context() as patch:
         patch.setattr(lifecycle, "_open", held_up)
