@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from typing import Any
 
-from agentstop.holds import open_causes
+from agentstop import holds
 from agentstop.models import Run, ServingLink, Task
 
 ALIVE = {"active", "paused"}
@@ -15,11 +16,13 @@ ENDED = {"finished", "failed"}
 
 @dataclass(frozen=True)
 class Graph:
-    """All tasks, the states of all runs, and the runs that each task serves."""
+    """All tasks, the states of all runs, the runs that each task serves, and the pauses that are open."""
 
     tasks: Mapping[int, Task]
     runs: Mapping[tuple[int, int], str]
     links: Mapping[int, Set[tuple[int, int]]]
+    own: Mapping[int, Set[int]]
+    handed: Mapping[int, Set[int]]
 
     def works_for(self, task: int, but: Set[tuple[int, int]] = frozenset()) -> set[int]:
         """The tasks whose live runs it works for: those that it serves, or that what has ended by itself works for."""
@@ -45,34 +48,20 @@ class Graph:
 
 
 def read() -> Graph:
-    links = defaultdict[int, set[tuple[int, int]]](set)
+    tasks = {task.pk: task for task in Task.objects.all()}
+    links, own, handed = (defaultdict[int, set[Any]](set) for _ in range(3))
     for child, parent, number in ServingLink.objects.values_list("child", "parent", "parent_run"):
         links[child].add((parent, number))
+    for cause in holds._open_causes([pk for pk, one in tasks.items() if one.state in ALIVE]):
+        (handed if cause.policy == "family" else own)[cause.task_id].add(cause.cause_id or cause.pk)
     runs = {(task, number): state for task, number, state in Run.objects.values_list("task", "number", "state")}
-    return Graph({task.pk: task for task in Task.objects.all()}, runs, links)
+    return Graph(tasks, runs, links, own, handed)
 
 
-def held(graph: Graph, let: Set[int]) -> set[int]:
-    """The tasks that are paused, by the rule alone. `let`: those that go their own way and need no parent any more."""
-
-    def is_held(task: int) -> bool:
-        if open_causes(task).exclude(policy="family").exists():
-            return True
-        above = graph.works_for(task)
-        return task not in let and bool(above) and all(map(is_held, above))
-
-    return {task for task in graph.tasks if graph.alive(task) and is_held(task)}
-
-
-def holding(graph: Graph, task: int) -> set[int]:
-    """The pauses of others that hold this task: those of all that it works for."""
-    found = set[int]()
-    for parent in graph.works_for(task):
-        own = open_causes(parent).exclude(policy="family")
-        found |= {*own.values_list("pk", flat=True)} | {
-            cause or 0 for cause in open_causes(parent).filter(policy="family").values_list("cause", flat=True)
-        }
-    return found
+def held(graph: Graph, task: int, let: Set[int]) -> set[int]:
+    """The pauses by which others hold this task, by the rule alone. `let`: who needs no parent any more."""
+    above = [graph.own[parent] | held(graph, parent, let) for parent in graph.works_for(task)]
+    return set[int]().union(*above) if task not in let and all(above) else set()
 
 
 def to_be_stopped(graph: Graph, task: int) -> set[int]:
