@@ -87,6 +87,7 @@ CASE WHEN parent.live_run = link.parent_run THEN 'live'
 
 def alive_below(tasks: Iterable[int]) -> list[int]:
     """Those that are not over of these tasks and of all that have ever served them, directly or through others."""
+    database.go_by_index()
     ids, values = _named(sorted(set(tasks)))
     alive = database.each(TASK, "task", "task.id = below.id AND task.state IN ('active', 'paused')")
     sql = f"""
@@ -170,7 +171,7 @@ class GoesOn:
     """A task below the stopped ones that was not stopped, and why.
 
     `why`: "detached"; "on_its_own", begun by a person while no run that it serves was live; "held" by a live run of
-    `by`; "left": every run that it has worked for is over.
+    `by`, which is not stopped; "left": every run that it worked for is over, and had ended by itself.
     """
 
     task: int

@@ -37,7 +37,6 @@ def apply(tasks: Sequence[int], told: Decision | None, now: datetime, *, asked: 
     `tasks`: live ones, and with each all live ones below it. `told`: what was decided that has changed something.
     `asked`: those that a run has just begun; a detached one needs no parent only once it is there.
     """
-    database.go_by_index()
     works_for = _works_for(tasks)
     found = _written({*tasks, *_live_parents(works_for)}, told)
     if not found.own and not found.paused:

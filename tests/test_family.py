@@ -65,6 +65,44 @@ def test_a_detached_child_goes_on_with_a_stop_of_its_own(ann: User) -> None:
     assert state(below) == "stopped"
 
 
+def test_whoever_is_active_below_a_stop_is_named_however_deep_and_through_what_has_finished(ann: User) -> None:
+    """R6: a detached leaf under a finished task, what works for that, and what another run needs of the same."""
+    root, other = begin("root", owner=ann), begin("other", owner=ann)
+    middle = begin("middle", serves=[root])
+    leaf = begin("leaf", serves=[middle], detached=True)
+    under = begin("under the leaf", serves=[leaf])
+    gone = begin("gone", serves=[middle])
+    shared = begin("shared", serves=[middle, other])
+    deep = begin("under what is shared", serves=[shared])
+    middle.finish()
+    shared.finish()
+    report = stop(root.task_id, by=ann)
+    assert (report.descendants, state(gone)) == (1, "stopped")
+    assert [(one.task, one.why, one.by) for one in report.goes_on] == [
+        (leaf.task_id, "detached", None),
+        (under.task_id, "held", leaf.task_id),
+        (deep.task_id, "held", other.task_id),
+    ]
+    assert stop(other.task_id, by=ann).descendants == 1
+
+
+def test_what_an_earlier_run_has_left_is_stopped_with_what_its_task_works_for_now(ann: User) -> None:
+    """R31: through restarts. A run that ends by itself leaves its child at work; its task begins again for the root."""
+    root, other = begin("root", owner=ann), begin("other", owner=ann)
+    middle = begin("middle", serves=[root])
+    left = begin("left", serves=[middle])
+    middle.finish()
+    again = begin(middle.task_id, serves=[root])
+    assert (stop(root.task_id, by=ann).descendants, state(left), state(again)) == (2, "stopped", "stopped")
+
+    second = begin("second", serves=[other])
+    left = begin("left", serves=[second])
+    second.finish()
+    begin(second.task_id, serves=[begin("needs it", owner=ann)])
+    report = stop(other.task_id, by=ann)
+    assert [(one.task, one.why) for one in report.goes_on] == [(second.task_id, "held"), (left.task_id, "held")]
+
+
 def test_a_child_of_a_run_that_is_over_is_born_stopped_detached_or_not(ann: User) -> None:
     root = begin("root", owner=ann)
     stop(root.task_id, by=ann)

@@ -372,11 +372,11 @@ class TestFamily:
         begin("detached", serves=[root], detached=True)
         assert said(press(ann, root.task_id, "stop", run=1)) == (
             "2 tasks that worked for it were stopped with it. "
-            "1 child goes on: it is detached, and has a Stop of its own. "
-            "1 child goes on, since another task needs it."
+            "1 task below it goes on: it is detached, and has a Stop of its own. "
+            "1 task below it goes on, since another task needs it."
         )
         again = said(press(ann, root.task_id, "stop", run=1))
-        assert again.startswith("It was stopped already, by ann at") and "1 child goes on, since" in again
+        assert again.startswith("It was stopped already, by ann at") and "1 task below it goes on, since" in again
         begin(root.task_id, by=ann)
         assert said(press(ann, root.task_id, "stop", run=1)) == (
             "A newer run has begun since this page was drawn: nothing was stopped."
@@ -393,7 +393,7 @@ class TestFamily:
         assert "It goes on by itself: a person began it anew, and it has a Stop of its own." in text
         assert "Stop what still works for it" not in text
         assert said(press(ann, root.task_id, "stop", run=1)).endswith(
-            "1 child goes on: a person began it anew, and it has a Stop of its own."
+            "1 task below it goes on: a person began it anew, and it has a Stop of its own."
         )
         assert task_of(child).state == "active"
 

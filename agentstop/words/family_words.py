@@ -60,21 +60,26 @@ STOPPED_WITH_IT = ngettext_lazy(
     "count",
 )
 
-# What the answer to a Stop says of children that go on: keyed by `why` of a GoesOn.
+# What the answer to a Stop says of the tasks below it that go on: keyed by `why` of a GoesOn.
 GOES_ON = {
     "detached": ngettext_lazy(
-        "%(count)d child goes on: it is detached, and has a Stop of its own.",
-        "%(count)d children go on: they are detached, and have a Stop of their own.",
+        "%(count)d task below it goes on: it is detached, and has a Stop of its own.",
+        "%(count)d tasks below it go on: they are detached, and have a Stop of their own.",
         "count",
     ),
     "on_its_own": ngettext_lazy(
-        "%(count)d child goes on: a person began it anew, and it has a Stop of its own.",
-        "%(count)d children go on: persons began them anew, and they have a Stop of their own.",
+        "%(count)d task below it goes on: a person began it anew, and it has a Stop of its own.",
+        "%(count)d tasks below it go on: persons began them anew, and they have a Stop of their own.",
         "count",
     ),
     "held": ngettext_lazy(
-        "%(count)d child goes on, since another task needs it.",
-        "%(count)d children go on, since other tasks need them.",
+        "%(count)d task below it goes on, since another task needs it.",
+        "%(count)d tasks below it go on, since other tasks need them.",
+        "count",
+    ),
+    "left": ngettext_lazy(
+        "%(count)d task below it goes on: the run that it worked for has ended by itself.",
+        "%(count)d tasks below it go on: the runs that they worked for have ended by themselves.",
         "count",
     ),
 }
