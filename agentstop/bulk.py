@@ -42,7 +42,7 @@ def stop_all(
     may stop none of it.
     """
     closing.require_hosts(policy)
-    runs = seen or {}
+    runs = _seen(seen)
     return per_task.answered(
         _meant(whose, by),
         by,
@@ -62,6 +62,14 @@ async def astop_all(
 ) -> Answers[StopReport]:
     """As `stop_all`."""
     return await in_domain(stop_all, whose, by=by, reason=reason, policy=policy, seen=seen, cancel=cancel)
+
+
+def _seen(seen: Mapping[int, int] | None) -> Mapping[int, int]:
+    """ValueError where a task is named without its run: whatever runs of it would be stopped, whoever saw it or not."""
+    for task, run in (seen or {}).items():
+        if run is None:
+            raise ValueError(f"seen names no run of task {task}: pass the number that was seen. Nothing was stopped.")
+    return seen or {}
 
 
 def _meant(whose: Whose, by: Any) -> list[Task]:

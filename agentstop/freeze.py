@@ -264,7 +264,7 @@ def _lift(number: int, asked: dict[str, Any]) -> bool:
     with database.durable():
         held = database.locked(Freeze.objects.filter(pk=number)).get()
         now = database.now()
-        holds = held.lifted_at is None and (held.until is None or held.until > now)
+        holds = held.lifted_at is None and not held.has_ended(now)
         Freeze.objects.using(database.alias()).create(
             lifts=held, effect=Effect.APPLIED if holds else Effect.NOTED, **{**asked, "at": now}
         )

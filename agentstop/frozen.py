@@ -51,18 +51,32 @@ def known() -> Known:
 
 
 def read(now: datetime) -> Known:
-    """Read anew what is in force at this moment; the process knows it from now on."""
+    """Read anew what is in force at this moment; the process knows it from now on.
+
+    An end that has come is written down, and holds from then on: a clock that goes back un-ends nothing here and not
+    there.
+    """
     # The clock first: what a freeze has committed together with it is then among the freezes.
     epoch = FreezeClock.objects.using(database.alias()).filter(pk=CLOCK).values_list("epoch", flat=True).first() or 0
-    found = Known(epoch, tuple(in_force(now)))
+    applied = list(_not_over())
+    ended = [one.pk for one in applied if one.has_ended(now)]
+    if ended:
+        rows = Freeze.objects.using(database.alias()).filter(pk__in=ended, over_at__isnull=True)
+        rows.update(over_at=now)
+    found = Known(epoch, tuple(one for one in applied if not one.has_ended(now)))
     _known[database.alias()] = found
     return found
 
 
 def in_force(now: datetime) -> QuerySet[Freeze]:
     """The freezes that hold something at this moment, or are being put in force."""
+    return _not_over().exclude(until__lte=now)
+
+
+def _not_over() -> QuerySet[Freeze]:
+    """Those that nobody has lifted, and whose end no gate has found to have come."""
     applied = Freeze.objects.using(database.alias()).filter(epoch__isnull=False, lifted_at__isnull=True)
-    return applied.exclude(until__lte=now).select_related("by", "owner").order_by("pk")
+    return applied.filter(over_at__isnull=True).select_related("by", "owner").order_by("pk")
 
 
 def about(task: Task, freezes: Iterable[Freeze], asked: Iterable[tuple[str, str]]) -> tuple[Freeze, ...]:

@@ -12,11 +12,11 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 
 from agentstop import compensate as compensating
-from agentstop import database
+from agentstop import database, frozen
 from agentstop.accounts import account
 from agentstop.compensate import compensate
 from agentstop.exceptions import ConnectorNotConfigured, Denied, Frozen
-from agentstop.freeze import NoSuchFreeze, afreeze, ain_force, aunfreeze, freeze, unfreeze
+from agentstop.freeze import NoSuchFreeze, afreeze, ain_force, aunfreeze, freeze, in_force, unfreeze
 from agentstop.models import Attempt, Decision, Freeze, Operation
 from agentstop.outcomes import Outcome
 from agentstop.passes import Pass
@@ -227,6 +227,40 @@ def test_lifting_twice_is_noted_with_who_and_why(ann: User, olga: User) -> None:
     ]
     held.refresh_from_db()
     assert held.lifted_at == lifts[0].at
+
+
+def test_an_end_that_a_gate_has_found_holds_when_the_clock_goes_back(
+    ann: User, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R45. A clock that jumps: one process let pass and another refused, and the page said a third thing."""
+    run = begin("x", owner=ann)
+    hour = timedelta(hours=1)
+    held = freeze(by=olga, reason=WHY, until=database.now() + hour)
+    with pytest.raises(Frozen):
+        call(run)
+    true = database.now
+    monkeypatch.setattr(database, "now", lambda: true() + 2 * hour)
+    assert [one.pk for one in in_force()] == []
+    assert Freeze.objects.get(pk=held.pk).over_at is None  # who only looks ends nothing
+    assert call(run).accepted
+    monkeypatch.setattr(database, "now", true)
+    assert call(run, "k2").accepted and in_force() == []
+    monkeypatch.setattr(frozen, "_known", {})  # as another process, which has read nothing yet
+    assert call(run, "k3").accepted
+    assert not unfreeze(held, by=olga)
+    assert list(differences()) == []
+
+
+def test_an_end_that_only_pages_have_seen_comes_again(ann: User, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R45: nothing has left meanwhile, so it holds as before."""
+    run = begin("x", owner=ann)
+    freeze(by=olga, reason=WHY, until=database.now() + timedelta(hours=1))
+    true = database.now
+    monkeypatch.setattr(database, "now", lambda: true() + timedelta(hours=2))
+    assert in_force() == []
+    monkeypatch.setattr(database, "now", true)
+    with pytest.raises(Frozen):
+        call(run)
 
 
 def test_of_two_freezes_of_the_same_each_has_to_be_lifted(ann: User, olga: User) -> None:

@@ -107,7 +107,9 @@ class Question:
 
 def with_end(rows: QuerySet[Any]) -> QuerySet[Any]:
     """The rows, each with whether its end has come, as `ended`."""
-    found: QuerySet[Any] = rows.annotate(ended=ExpressionWrapper(Q(until__lte=Now()), output_field=BooleanField()))
+    found: QuerySet[Any] = rows.annotate(
+        ended=ExpressionWrapper(Q(until__lte=Now()) | Q(over_at__isnull=False), output_field=BooleanField())
+    )
     return found
 
 

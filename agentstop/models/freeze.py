@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -27,7 +28,7 @@ class FreezeClock(models.Model):
 class Freeze(models.Model):
     """A decision to hold dispatch of a connector, an action or an owner (blank: any), or to lift such a hold.
 
-    Also when it was denied. What is written later is written once: `in_force_at` and `lifted_at`.
+    Also when it was denied. What is written later is written once: `in_force_at`, `lifted_at`, `over_at`.
     """
 
     connector = models.CharField(max_length=255, blank=True)
@@ -46,6 +47,7 @@ class Freeze(models.Model):
     epoch = models.PositiveBigIntegerField(null=True, blank=True)  # the clock's, where it was applied
     in_force_at = models.DateTimeField(null=True, blank=True)  # after the last task was reached
     lifted_at = models.DateTimeField(null=True, blank=True)
+    over_at = models.DateTimeField(null=True, blank=True)  # a gate was the first to find that its end had come
 
     class Meta:
         default_permissions = ("view",)
@@ -53,7 +55,7 @@ class Freeze(models.Model):
         indexes = [
             models.Index(
                 fields=["id"],
-                condition=Q(epoch__isnull=False, lifted_at__isnull=True),
+                condition=Q(epoch__isnull=False, lifted_at__isnull=True, over_at__isnull=True),
                 name="agentstop_freeze_unlifted",
             ),
         ]
@@ -68,7 +70,8 @@ class Freeze(models.Model):
             ),
             models.CheckConstraint(
                 name="agentstop_freeze_in_force_has_an_epoch",
-                condition=Q(epoch__isnull=False) | Q(in_force_at__isnull=True, lifted_at__isnull=True),
+                condition=Q(epoch__isnull=False)
+                | Q(in_force_at__isnull=True, lifted_at__isnull=True, over_at__isnull=True),
             ),
         ]
 
@@ -77,6 +80,10 @@ class Freeze(models.Model):
 
     def _of(self) -> str:
         return f"({self.owner or '?'})" if self.of_owner else ""
+
+    def has_ended(self, now: datetime) -> bool:
+        """Whether its end has come, by the clock or since a gate found so."""
+        return self.over_at is not None or (self.until is not None and self.until <= now)
 
     def covers(self, connector: str, action: str, owner_id: Any) -> bool:
         """Whether it is about this action at this connector for tasks of this owner."""

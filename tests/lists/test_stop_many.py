@@ -11,6 +11,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from agentstop import lifecycle
+from agentstop.bulk import stop_all
 from agentstop.models import Decision, Task
 from agentstop.runs import begin
 from agentstop.stop import StopReport, stop
@@ -56,6 +57,14 @@ def test_it_asks_first_and_counts(ann: User, some: None) -> None:
     assert "Stop 3 tasks" in text
     assert "stopped</bdi>" not in text and "of ben" not in text
     assert Decision.objects.count() == before
+
+
+def test_a_task_that_is_named_without_its_run_is_an_error(ann: User, some: None) -> None:
+    """A press names what it saw: with no number it would stop whatever runs now."""
+    task = Task.objects.get(title="queued").pk
+    with pytest.raises(ValueError, match=f"no run of task {task}"):
+        stop_all(ann, by=ann, seen={task: None})  # type: ignore[dict-item]
+    assert state("queued") == state("accepted") == "active"
 
 
 def test_what_was_confirmed_is_stopped_and_each_task_answers(ann: User, some: None) -> None:
