@@ -117,6 +117,8 @@ def test_thousands_of_facts_come_in_pages_in_as_many_queries_as_a_few(ann: User)
         with CaptureQueriesContext(connection) as queries:
             page, shown = evidence_report.page(operation, "1")
         counts.append(len(queries))
+        ordered = [query["sql"] for query in queries if "UNION ALL" in query["sql"]]
+        assert [("LIMIT" in sql) for sql in ordered] == [False, True]  # counted, and the page alone is handed out
         assert len(shown) == min(page.paginator.count, evidence_report.PAGE)
     assert counts[1] <= counts[0]
     last = text_of(ann, f"/operations/{operation.pk}/?page=999")

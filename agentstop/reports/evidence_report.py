@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Model, QuerySet
+from django.db.models import F, IntegerField, Model, QuerySet, Value
 from django.db.models.functions import Length, Substr
 from django.utils.translation import gettext
 
@@ -66,18 +66,26 @@ def abilities(operation: Operation) -> Sequence[Described]:
 
 
 def page(operation: Operation, number: str | None) -> tuple[Page[Any], list[Entry]]:
-    """One page of the operation's facts in the order in which they happened, in a fixed number of queries."""
-    order: list[tuple[datetime, int, int]] = []
+    """One page of the operation's facts in the order in which they happened, in a fixed number of queries.
+
+    The database puts them in order, and hands out those of the page alone: there may be ten thousand.
+    """
     kinds = [_attempts(operation), _receipts(operation), _decisions(operation), _calls(operation)]
-    for kind, (rows, at, _) in enumerate(kinds):
-        order += [(when, kind, pk) for when, pk in rows.values_list(at, "pk")]
-    found: Page[Any] = Paginator(sorted(order), PAGE).get_page(number)
+    first, *others = (_in_time(rows, at, kind) for kind, (rows, at, _) in enumerate(kinds))
+    found: Page[Any] = Paginator(first.union(*others, all=True).order_by("when", "kind", "id"), PAGE).get_page(number)
+    order = list(found.object_list)
     entries = {}
     for kind, (rows, _, tell) in enumerate(kinds):
-        named = [pk for _, of, pk in found.object_list if of == kind]
+        named = [pk for _, of, pk in order if of == kind]
         for row in _shown(rows, named) if named else ():
             entries[kind, row.pk] = tell(row)
-    return found, [entries[kind, pk] for _, kind, pk in found.object_list if (kind, pk) in entries]
+    return found, [entries[kind, pk] for _, kind, pk in order if (kind, pk) in entries]
+
+
+def _in_time(rows: QuerySet[Any], at: str, kind: int) -> QuerySet[Any, Any]:
+    placed = rows.select_related(None).order_by().annotate(when=F(at), kind=Value(kind, IntegerField()))
+    told: QuerySet[Any, Any] = placed.values_list("when", "kind", "id")
+    return told
 
 
 def _shown(rows: QuerySet[Any], named: Iterable[int]) -> Iterator[Model]:
