@@ -33,6 +33,7 @@ from agentstop.providers.mcp_tool import (
     ToolErrors,
     capability_of,
     checked_tools,
+    disconnect_in,
     with_errors_told,
 )
 from agentstop.states import Claim, Source
@@ -100,7 +101,13 @@ class McpProvider(Provider):
         notified = (
             not self.is_http or self.revision == HANDSHAKE or (link is not None and link.usable and link.notified)
         )
-        return capability_of(tool, notified=notified, hints=link.hints.get(action) if link is not None else None)
+        spoken = self.revision or (link.revision if link is not None and link.usable else None)
+        return capability_of(
+            tool,
+            notified=notified,
+            hints=link.hints.get(action) if link is not None else None,
+            disconnect=disconnect_in(spoken, http=self.is_http),
+        )
 
     def known_actions(self) -> tuple[str, ...]:
         """Those of the settings, else those that the server has listed to this process."""

@@ -45,6 +45,12 @@ def result_answer(tool: McpTool, result: Any) -> Answer:
     return Answer(Claim.SUCCEEDED, body=body, result=_usable(told))
 
 
+def answer_in(tool: McpTool, message: Mapping[str, Any]) -> Answer:
+    """The answer to a call in a JSON-RPC response, be it a result or an error."""
+    error = message.get("error")
+    return error_answer(error, tool=tool) if isinstance(error, Mapping) else result_answer(tool, message.get("result"))
+
+
 def _tool_error(tool: McpTool, body: str) -> Answer:
     """A crash looks the same as an argument that was turned down: whether it had acted by then is not told."""
     return Answer(Claim.FAILED if tool.errors == ToolErrors.FAILED else Claim.LOST, body=body)

@@ -9,12 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+
 from agentstop.exceptions import PassExpired
 from agentstop.providers.base import Answer, Context, Submission
 from agentstop.providers.mcp_tool import McpTool
 
 OPERATION, KEY, ATTEMPT = "agentstop/operation", "agentstop/idempotency-key", "agentstop/attempt"  # names in `_meta`
 REMEMBERED = 1000  # calls of one connection that nobody waits for any more, and that are still heard
+STREAMS = (
+    200  # the same over HTTP, where each keeps a connection open, of which a process has some thousand at the most
+)
 TASKS_KEPT = 10_000  # of one connection that can still be asked about
 PROGRESS_EVERY = 1.0  # seconds between two signs of life that are kept
 
@@ -41,6 +46,8 @@ class Call:
     every: float = PROGRESS_EVERY  # seconds between two signs of life that are kept
     sign_after: bool = False  # one has come after it was told to give up
     request: asyncio.Task[Any] | None = field(default=None, repr=False)  # of the SDK, which waits as well
+    dropped: bool = False  # over HTTP: nobody listens to its stream any more
+    waiting: anyio.CancelScope | None = field(default=None, repr=False)  # for the next bytes of its stream
 
     @classmethod
     def of(cls, tool: McpTool, submission: Submission, context: Context) -> Call:
@@ -92,6 +99,12 @@ class Call:
         if not self.answer.done():
             self.answer.set_result(answer)
 
+    def drop(self) -> None:
+        """Let its stream go. The SDK would keep it open as long as the server does."""
+        self.dropped = True
+        if self.waiting is not None:
+            self.waiting.cancel()
+
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
@@ -100,7 +113,8 @@ class Call:
 class Calls:
     """All of one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_left: int = REMEMBERED) -> None:
+        self.most_left = most_left
         self._coming: dict[tuple[str, int], Call] = {}  # by key and attempt, until the wire id is known
         self._open: OrderedDict[WireId, Call] = OrderedDict()
         self._answered: OrderedDict[WireId, Call] = OrderedDict()
@@ -151,7 +165,7 @@ class Calls:
         now = time.monotonic()
         left = [call for call in self._open.values() if call.left_at is not None]
         old = [call for call in left if call.left_at is not None and now - call.left_at > keep]
-        return list(dict.fromkeys([*old, *left[: max(0, len(left) - REMEMBERED)]]))
+        return list(dict.fromkeys([*old, *left[: max(0, len(left) - self.most_left)]]))
 
     def all(self) -> list[Call]:
         return [*self._coming.values(), *self._open.values()]

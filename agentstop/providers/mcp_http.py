@@ -6,15 +6,18 @@ raises here: what went wrong becomes the answer to the one request that it happe
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx2
 
 from agentstop.exceptions import PassExpired
-from agentstop.providers.mcp_answers import NOTHING_LEFT, OF_TRANSPORT
+from agentstop.providers.header_secrets import without
+from agentstop.providers.mcp_answers import NOTHING_LEFT, OF_TRANSPORT, answer_in
 from agentstop.providers.mcp_calls import Call, Calls
+from agentstop.providers.mcp_second import Listened, unless_dropped
 
 WRITE_BEGINS = ".send_request_headers.started"  # of httpcore's trace, after `http11` or `http2`
 READ = {"text/event-stream", "application/json"}
@@ -23,15 +26,18 @@ READ = {"text/event-stream", "application/json"}
 class ContainedTransport(httpx2.AsyncBaseTransport):
     """Sends by another transport; a reply, or an error in its place, for every request."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, calls: Calls, *, cap: int) -> None:
-        self.inner, self.calls, self.cap = inner, calls, cap
+    def __init__(
+        self, inner: httpx2.AsyncBaseTransport, calls: Calls, *, cap: int, secrets: tuple[str, ...] = ()
+    ) -> None:
+        self.inner, self.calls, self.cap, self.secrets = inner, calls, cap, secrets
+        self._lingering: set[asyncio.Task[None]] = set()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         asked = _asked(request)
         call = self.calls.open(asked.get("id"))
         request.extensions = {**request.extensions, "trace": _Write(call)}
         try:
-            response = await self.inner.handle_async_request(request)
+            response = await unless_dropped(call, self.inner.handle_async_request(request))
         except PassExpired as error:
             if call is not None:
                 self.calls.forget(call)  # whoever waits for it knows
@@ -39,17 +45,29 @@ class ContainedTransport(httpx2.AsyncBaseTransport):
         except Exception as error:
             status = NOTHING_LEFT if call is not None and not call.begun else 0
             return _instead(request, asked, _unanswered(request, error, status), status)
+        if response is None:
+            return _instead(request, asked, "Nobody listens for its answer any more.")
         why = self._unusable(response) if "id" in asked else ""
         if why:
             await response.aclose()
             return _instead(request, asked, why, response.status_code)
-        response.stream = _Contained(response.stream, self.cap)
+        heard = self._second(call) if call is not None and _is_stream(response) else None
+        response.stream = _Body(response.stream, self.cap, call, heard, self._lingering)
         return response
+
+    def _second(self, call: Call) -> Callable[[dict[str, Any]], None]:
+        """Keeps what is answered to this call once more, beside what was answered first."""
+
+        def heard(told: dict[str, Any]) -> None:
+            if told.get("id") == call.wire_id:
+                call.hear(answer_in(call.tool, without(told, self.secrets)))
+
+        return heard
 
     def _unusable(self, response: httpx2.Response) -> str:
         """Why the SDK must not be given this reply to a request; empty where it may."""
         status = response.status_code
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = _kind(response)
         if 300 <= status < 400:
             return f"HTTP {status}: a redirect, which is not followed. Configure the address that it leads to."
         if status >= 400:
@@ -57,6 +75,9 @@ class ContainedTransport(httpx2.AsyncBaseTransport):
         return "" if kind in READ else f"HTTP {status} without an answer"
 
     async def aclose(self) -> None:
+        for task in list(self._lingering):
+            task.cancel()
+        await asyncio.gather(*self._lingering, return_exceptions=True)
         await self.inner.aclose()
 
 
@@ -71,25 +92,16 @@ class _Write:
             self.call.leave()
 
 
-class _Contained(httpx2.AsyncByteStream):
-    """A body that ends where it breaks off or grows too large, rather than raise."""
+class _Body(Listened, httpx2.AsyncByteStream):
+    """As the client wants it."""
 
-    def __init__(self, inner: Any, cap: int) -> None:
-        self.inner, self.cap = inner, cap
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        read = 0
-        try:
-            async for chunk in self.inner:
-                read += len(chunk)
-                if read > self.cap:
-                    return
-                yield chunk
-        except Exception:
-            return
+def _kind(response: httpx2.Response) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return _kind(response) == "text/event-stream"
 
 
 def _unanswered(request: httpx2.Request, error: Exception, status: int | str) -> str:

@@ -34,7 +34,7 @@ from agentstop import __version__
 from agentstop.providers import mcp_lines
 from agentstop.providers.base import Answer
 from agentstop.providers.header_secrets import secrets_of
-from agentstop.providers.mcp_calls import Call, Calls
+from agentstop.providers.mcp_calls import REMEMBERED, STREAMS, Call, Calls
 from agentstop.providers.mcp_here import in_this_process
 from agentstop.providers.mcp_http import ContainedTransport, owned
 from agentstop.providers.mcp_tap import Tap
@@ -61,7 +61,7 @@ class Link:
 
     def __init__(self, server: Where, options: Mapping[str, Any]) -> None:
         self.server, self.options = server, options
-        self.calls = Calls()
+        self.calls = Calls(most_left=STREAMS if self.is_http else REMEMBERED)
         secrets = secrets_of(options["headers"])
         self.tap = Tap(self._transport(), self.calls, gated=not self.is_http, secrets=secrets)
         self.client: Client | None = None
@@ -141,12 +141,11 @@ class Link:
         self.calls.clear()
 
     def let_go(self, calls: list[Call]) -> None:
-        """Stop listening for these; over HTTP of 2026-07-28 that closes their streams, or they would stay open."""
+        """Stop listening for these; over HTTP that closes their streams, or they would stay open."""
         for call in calls:
-            if not self.notified:
-                self.tap.granted.add(call.wire_id)
             if call.request is not None:
                 call.request.cancel()
+            call.drop()
             self.calls.forget(call)
 
     def left(self, call: Call) -> None:
@@ -219,7 +218,7 @@ class Link:
         if not self.notified:
             why = "Its stream was closed, which asks the server to give it up; no answer can come by it any more."
             call.lose(Answer(Claim.LOST, Source.SENDER, body=why))
-            self.calls.forget(call)
+            self.let_go([call])  # the SDK would wait for an answer for ever
 
     async def about_task(self, method: str, ref: str) -> Mapping[str, Any]:
         """Ask about a task; raises `MCPError` with what the server says against it."""
@@ -264,7 +263,9 @@ class Link:
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         )
         client = httpx2.AsyncClient(
-            transport=ContainedTransport(inner, self.calls, cap=self.options["body_cap"]),
+            transport=ContainedTransport(
+                inner, self.calls, cap=self.options["body_cap"], secrets=secrets_of(self.options["headers"])
+            ),
             headers={
                 **self.options["headers"],
                 "user-agent": f"agentstop/{__version__}",

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from agentstop.providers.base import Cancel, Capability, LookUp
+from agentstop.providers.base import Cancel, Capability, Disconnect, LookUp
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 REVISIONS = (HANDSHAKE, STATELESS)
@@ -77,7 +77,16 @@ def hints_of(annotations: Mapping[str, Any] | None) -> Hints:
     return Hints(hint("readOnlyHint", False), hint("destructiveHint", True), hint("idempotentHint", False))
 
 
-def capability_of(tool: McpTool, *, notified: bool, hints: Hints | None) -> Capability:
+def disconnect_in(revision: str | None, *, http: bool) -> Disconnect:
+    """What the protocol makes of a lost connection. Over stdio the server is lost with it, whatever it was doing."""
+    if not http:
+        return Disconnect.UNKNOWN
+    return {HANDSHAKE: Disconnect.GOES_ON, STATELESS: Disconnect.CANCELS}.get(revision or "", Disconnect.UNKNOWN)
+
+
+def capability_of(
+    tool: McpTool, *, notified: bool, hints: Hints | None, disconnect: Disconnect = Disconnect.UNKNOWN
+) -> Capability:
     """What a tool can do about its effects. `notified`: asking to give up does not close the way of its answer."""
     harmless = notified or tool.task or (hints is not None and hints.harmless)
     ask = tool.cancel == Policy.ASK or (tool.cancel == Policy.HINTS and harmless)
@@ -87,11 +96,11 @@ def capability_of(tool: McpTool, *, notified: bool, hints: Hints | None) -> Capa
         max_age=TASK_SILENCE if tool.task else SILENCE,
         cancel_needs_ref=False,
     )
-    return (
-        replace(claimed, cancel=(Cancel.BEST_EFFORT if claimed.cancel is Cancel.NEVER else claimed.cancel))
-        if (ask)
-        else replace(claimed, cancel=Cancel.NEVER)
-    )
+    if claimed.disconnect is Disconnect.UNKNOWN:
+        claimed = replace(claimed, disconnect=disconnect)
+    if not ask:
+        return replace(claimed, cancel=Cancel.NEVER)
+    return replace(claimed, cancel=Cancel.BEST_EFFORT if claimed.cancel is Cancel.NEVER else claimed.cancel)
 
 
 def with_errors_told(tool: McpTool, hints: Hints | None) -> McpTool:

@@ -30,6 +30,7 @@ ASKED = {
     LookUp.NONE: sentences.CANNOT_BE_ASKED,
 }
 ABSENCE_PROVES = _("When it finds nothing, nothing was done.")
+ABSENCE_AFTER_ALL = _("When it knows that reference no more, nobody knows what became of it.")
 ABSENCE_PROVES_LATER = _("When it finds nothing later than %(lag)s after sending, nothing was done.")
 LAG = _("It may take %(lag)s until it finds what it has accepted.")
 
@@ -98,6 +99,8 @@ def _asking(capability: Capability) -> Iterator[str]:
     if not capability.authoritative:
         yield gettext(sentences.ABSENCE_PROVES_NOTHING)
         yield gettext(LAG) % lag if capability.settling else ""
+    elif capability.look_up is LookUp.BY_REF:  # it has been heard of, so it is not "never sent"
+        yield gettext(ABSENCE_AFTER_ALL)
     else:
         yield gettext(ABSENCE_PROVES_LATER) % lag if capability.settling else gettext(ABSENCE_PROVES)
 

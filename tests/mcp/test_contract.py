@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 
+from agentstop.providers.base import Capability, Disconnect
+from agentstop.providers.mcp import McpProvider, McpTool
 from agentstop.testing.contract import checks
 from agentstop.testing.contract.suite import ProviderContract
 from agentstop.testing.contract.trial import NotTried, Subject
+from agentstop.words.capability_words import describe
 from tests.mcp.playing import Playing
 
 
@@ -50,3 +53,32 @@ def test_only_what_the_protocol_has_no_question_for_is_skipped(
         except NotTried as why:
             skipped[check] = str(why)
     assert skipped == dict.fromkeys(cannot, reason)
+
+
+@pytest.mark.parametrize(
+    "transport, revision, meaning",
+    [
+        ("stdio", "2025-11-25", Disconnect.UNKNOWN),
+        ("stdio", "2026-07-28", Disconnect.UNKNOWN),
+        ("http", "2025-11-25", Disconnect.GOES_ON),
+        ("http", "2026-07-28", Disconnect.CANCELS),
+        ("http", None, Disconnect.UNKNOWN),  # until it is known what is spoken
+    ],
+)
+def test_the_record_tells_what_the_protocol_makes_of_a_lost_connection(
+    transport: str, revision: str | None, meaning: Disconnect
+) -> None:
+    """R18: the revisions contradict each other; what an operator claims is left as it is."""
+    way = {"url": "http://127.0.0.1:9/mcp"} if transport == "http" else {"command": ["server"]}
+    claimed = McpTool(capability=Capability(disconnect=Disconnect.CANCELS))
+    provider = McpProvider(**way, revision=revision, tools={"plain": McpTool(), "claimed": claimed})
+    assert provider.capability("plain").disconnect is meaning
+    assert provider.capability("claimed").disconnect is Disconnect.CANCELS
+
+
+def test_of_a_task_that_is_gone_the_record_does_not_say_that_nothing_was_done() -> None:
+    """R18, R22: it can only be asked by its reference, so it has begun."""
+    provider = McpProvider(command=["server"], tools={"job": McpTool(task=True)})
+    told = " ".join(each.text for each in describe(provider.capability("job")))
+    assert "nothing was done" not in told
+    assert "When it knows that reference no more, nobody knows what became of it." in told

@@ -88,7 +88,8 @@ class Desk:
         if done:
             say({"result": told(f"done {key}", request)})
         if done and how == "twice":
-            say({"error": {"code": TURNED_DOWN, "message": "Invalid params: on second thoughts"}})
+            self.pass_point("second", key)
+            say({"result": {**told("on second thoughts", request), "isError": True}})
 
     def _job(self, request: Message, key: str, how: str, say: Say, wrong: Mapping[str, Any]) -> None:
         """Make a task of it, once for each key."""
