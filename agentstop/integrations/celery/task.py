@@ -54,6 +54,7 @@ class GatedTask(Task):  # type: ignore[misc]
     check_first: bool = True  # False: the run is not asked about before the job's own calls are, which record refusals
     ends_run: bool = False  # the run ends with a job that has succeeded or failed for good
     comes_back: float = 10.0  # seconds
+    says_unsent: bool = False  # a Retry, Ignore or Reject without an error is the job's word that it has sent nothing
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
@@ -127,7 +128,7 @@ class GatedTask(Task):  # type: ignore[misc]
 
     def _operation(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         request, work = self._asks(function, args, kwargs), functools.partial(function, *args, **kwargs)
-        return jobs.as_operation(request, work, self.classify, says_unsent)
+        return jobs.as_operation(request, work, self.classify, lambda error: self.says_unsent and is_word(error))
 
     def _asks(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Request:
         run = current_run.get()
@@ -170,8 +171,8 @@ def _asked(run: Run) -> None:
         raise Halted(refusal) from refusal
 
 
-def says_unsent(error: BaseException) -> bool:
-    """Retry, Ignore and Reject are the job's word that this try has sent nothing, unless an error made it say so."""
+def is_word(error: BaseException) -> bool:
+    """Whether Retry, Ignore or Reject is the job's own word, and not that of an error that made it say so."""
     if not isinstance(error, TaskPredicate):
         return False
     told = getattr(error, "exc", None) or getattr(error, "reason", None)

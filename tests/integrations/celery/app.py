@@ -162,7 +162,9 @@ def retrying(self: Any, label: str) -> str:
     return f"told {label}"
 
 
-@app.task(base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0)
+@app.task(
+    base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0, says_unsent=True
+)
 def controlled(self: Any, label: str, how: str) -> str:
     """Celery's control flow, as its documentation has it."""
     if self.request.retries == 0:
@@ -177,6 +179,21 @@ def controlled(self: Any, label: str, how: str) -> str:
         except TimeoutError as error:
             raise self.retry(exc=error, countdown=0) from error
     return "done"
+
+
+def send_and_retry(self: Any, label: str) -> None:
+    """A Retry without an error, after something was sent."""
+    op = current_operation.get()
+    assert op is not None
+    write(label, op.idempotency_key)
+    store.rpush(f"tried:{label}", "sent")
+    store.blpop([f"go:{label}"], PATIENCE)
+    raise self.retry(countdown=0)
+
+
+SENDS = {"base": GatedTask, "bind": True, "connector": "sandbox", "action": NOTIFY, "key": "{label}"}
+sent_and_retried = app.task(name="sent_and_retried", **SENDS)(send_and_retry)
+falsely_unsent = app.task(name="falsely_unsent", says_unsent=True, **SENDS)(send_and_retry)
 
 
 @app.task(base=GatedTask, check_first=False)

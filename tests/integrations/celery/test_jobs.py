@@ -15,6 +15,7 @@ from agentstop.integrations.celery import HEADER, REFUSED
 from agentstop.models import Operation
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause, resume
+from agentstop.reconcile import work
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
 from agentstop.testing.sandbox.client import SandboxClient
@@ -28,10 +29,12 @@ from tests.integrations.celery.app import (
     ask,
     between,
     controlled,
+    falsely_unsent,
     hears,
     notify,
     parent,
     retrying,
+    sent_and_retried,
     several,
     spawns,
     step,
@@ -225,7 +228,7 @@ def test_a_canvas_that_nobody_stops_goes_through(sandbox: SandboxClient, kind: s
 
 @pytest.mark.parametrize("how", ["retry", "ignore", "reject"])
 def test_celerys_control_flow_is_neither_a_failure_nor_an_unknown_outcome(sandbox: SandboxClient, how: str) -> None:
-    """By raising it without an error the job says that this try has sent nothing."""
+    """Where the task declares that it then has sent nothing."""
     run = begin("Control")
     job = controlled.apply_async(("flow", how), run=run)
     if how == "retry":
@@ -234,6 +237,19 @@ def test_celerys_control_flow_is_neither_a_failure_nor_an_unknown_outcome(sandbo
         return
     eventually(lambda: Operation.objects.filter(task=run.task_id, state="not_sent").count(), 1)
     assert done(sandbox, "flow") == 0
+
+
+@pytest.mark.parametrize("task", [sent_and_retried, falsely_unsent], ids=["proves nothing", "declared falsely"])
+def test_a_retry_without_an_error_proves_nothing_unless_its_task_declares_it(sandbox: SandboxClient, task: Any) -> None:
+    """R11, R12. What was sent before is looked up after the stop; a task that declares falsely is believed."""
+    run = begin("Retry")
+    task.apply_async(("sent",), run=run)
+    until("tried:sent")
+    stop(run.task_id, policy="test")
+    go("sent")
+    ends = Label.NOT_SENT if task is falsely_unsent else Label.COMPLETED_BEFORE
+    eventually(lambda: (work(), of_key(run.task_id, "sent").label)[1], ends)
+    assert done(sandbox, "sent") == 1
 
 
 def test_a_retry_because_of_an_error_proves_nothing_and_is_not_sent_blindly() -> None:
