@@ -1,4 +1,4 @@
-"""Measures the gate beside peers, a large family, HTTP and MCP calls and open pages, on databases of its own.
+"""Measures the gate beside peers, a large family, HTTP and MCP calls, jobs and open pages, on databases of its own.
 
 python -m bench [--rounds 25] [--calls 24] [--seconds 150] [--descendants 10000] [--prepared] [--json]
 """
@@ -9,7 +9,7 @@ import argparse
 import signal
 import sys
 
-from bench import families, http, live, mcp
+from bench import families, http, live, mcp, queues
 from bench.gate import report, run
 
 
@@ -29,6 +29,7 @@ def main(arguments: list[str]) -> int:
     found += families.everything(wanted.descendants)
     found += http.everything(wanted.rounds, wanted.calls)
     found += mcp.everything(wanted.rounds, wanted.calls)
+    found += queues.everything(wanted.rounds, wanted.calls)
     found += live.everything(wanted.rounds, min(wanted.calls, live.MOST))
     print(report.as_json(found) if wanted.json else report.as_text(found))
     return 0
