@@ -294,6 +294,32 @@ def agent(fails: bool) -> str:
     return "done"
 
 
+@app.task(base=GatedTask, ends_run=True)
+def finishes_late() -> str:
+    """An agent that asks nobody whether its run is live, and says that it has finished."""
+    store.rpush("at:finish", "here")
+    store.blpop(["go:finish"], PATIENCE)
+    return "done"
+
+
+@app.task(base=GatedTask, check_first=False)
+def follow_up() -> list[str]:
+    """Does what people have typed, with the hooks of an agent around it."""
+    run = current_run.get()
+    assert run is not None
+    said: list[str] = []
+    hooks = run.ending(on_finish=lambda _: said.append("finished"), on_stop=lambda _: said.append("stopped"))
+    try:
+        with hooks:
+            run.call(NOTIFY, words("first"), connector="sandbox", key="first")
+            while (typed := run.take_input()) is not None:
+                run.call(NOTIFY, words(typed.text), connector="sandbox", key=f"input:{typed.id}")
+                run.input_done(typed)
+    finally:
+        store.rpush("told:hooks", json.dumps(said))
+    return said
+
+
 @app.task(base=GatedTask)
 def spawns(title: str) -> str:
     """An agent that hands work to a child run."""

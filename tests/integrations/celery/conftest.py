@@ -21,7 +21,7 @@ from tests.races.conftest import play  # noqa: F401  a fixture of the rows that 
 from tests.redis_server import redis_program, running_redis
 
 HELD = 120.0  # seconds for which a send may be held, on a busy machine too
-OWN = ("got:*", "at:*", "go:*", "done:*", "begun:*", "heard:*", "tried:*", "hold:*", "pid:*")
+OWN = ("got:*", "at:*", "go:*", "done:*", "begun:*", "heard:*", "tried:*", "hold:*", "pid:*", "told:*")
 
 StartWorker = Callable[..., Worker]
 
