@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -157,6 +158,13 @@ def is_secret(name: Any) -> bool:
     """By whole words of the name: `access_token` and `apiKey` are secrets, `total_tokens` is not."""
     words = "_".join(_WORD.findall(name)).lower() if isinstance(name, str) else ""
     return any(f"_{secret}_" in f"_{words}_" for secret in conf.REDACT)
+
+
+def many(values: Any, name: str, what: str) -> tuple[Any, ...]:
+    """What an iterable gives; ValueError for one that is none, or a text, whose letters nobody means."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} takes a list of {what}, not {reprlib.repr(values)}.")
+    return tuple(values)
 
 
 def one_line(value: str, name: str, length: int = 255) -> str:

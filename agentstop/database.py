@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 import random
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, cast
@@ -14,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from django.apps import apps
 from django.db import InternalError, OperationalError, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import RawSQL
 
 from agentstop.exceptions import GateInTransaction, UnsafeDatabase
 
@@ -23,6 +25,7 @@ M = TypeVar("M", bound=models.Model)
 T = TypeVar("T")
 
 BATCH = 500  # rows named in one statement: SQLite bounds the number of parameters
+TOO_LARGE = 2**63  # for an id
 STALLED = 10_000  # milliseconds for which a transaction of ours may lie idle; it takes a few
 
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -162,6 +165,20 @@ def batches(rows: Sequence[T], many: int = BATCH) -> Iterator[Sequence[T]]:
     """These in their order, as many at once as one statement may name."""
     for start in range(0, len(rows), many):
         yield rows[start : start + many]
+
+
+def named(ids: Collection[int]) -> tuple[str, list[Any]]:
+    """A statement that gives these ids as its rows: one value, since a database bounds how many there may be."""
+    if is_postgresql():
+        return "SELECT id FROM unnest(%s::bigint[]) AS named(id)", [list(ids)]
+    return "SELECT value AS id FROM json_each(%s)", [json.dumps(list(ids))]
+
+
+def by_id(model: type[M], ids: Collection[int]) -> models.QuerySet[M]:
+    """The rows with these ids, however many; what is no id of any row is left out."""
+    found = sorted({pk for pk in ids if 0 < pk < TOO_LARGE})
+    rows = model._default_manager.using(alias())
+    return rows.filter(pk__in=found if len(found) <= BATCH else RawSQL(*named(found)))  # noqa: S611  our own names
 
 
 def limit_idleness() -> None:

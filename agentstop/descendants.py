@@ -6,7 +6,6 @@ outside holds is left out, with all that it holds in turn; what remains is locke
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,12 +56,12 @@ def those(tasks: Sequence[int]) -> QuerySet[Task]:
 
 def named(ids: Sequence[int]) -> RawSQL:
     """These ids as a subquery of one value."""
-    return RawSQL(*_named(ids))  # noqa: S611  our own names
+    return RawSQL(*database.named(ids))  # noqa: S611  our own names
 
 
 def of_those(model: type[models.Model], condition: str, tasks: Sequence[int]) -> RawSQL:
     """The ids of those rows (`own`) of these tasks for which the condition holds."""
-    ids, values = _named(tasks)
+    ids, values = database.named(tasks)
     rows = database.each(model._meta.db_table, "own", f"own.task_id = task.id AND {condition}")
     return RawSQL(f"SELECT own.id FROM ({ids}) AS task {rows}", values)  # noqa: S608, S611  the same
 
@@ -88,7 +87,7 @@ CASE WHEN parent.live_run = link.parent_run THEN 'live'
 def alive_below(tasks: Iterable[int]) -> list[int]:
     """Those that are not over of these tasks and of all that have ever served them, directly or through others."""
     database.go_by_index()
-    ids, values = _named(sorted(set(tasks)))
+    ids, values = database.named(sorted(set(tasks)))
     alive = database.each(TASK, "task", "task.id = below.id AND task.state IN ('active', 'paused')")
     sql = f"""
 WITH RECURSIVE below(id) AS (
@@ -108,7 +107,7 @@ def served(tasks: Iterable[int], apart: tuple[int, int] = (0, 0)) -> Iterator[tu
     Where it is not, the parent's run has ended by itself, and what that task works for is given too. `apart`: a task
     and a run number; its runs so far do not count.
     """
-    ids, values = _named(sorted(set(tasks)))
+    ids, values = database.named(sorted(set(tasks)))
     outside = "NOT (link.parent_id = %s AND link.parent_run <= %s)"
     parent = database.each(TASK, "parent", "parent.id = link.parent_id")
     sql = f"""
@@ -157,13 +156,6 @@ def _held(task_id: int, run: int, hanging: Collection[int]) -> set[int]:
         found |= new
         wave = list(new)
     return found
-
-
-def _named(tasks: Sequence[int]) -> tuple[str, list[str | list[int]]]:
-    """A statement that gives these ids as its rows: one value, since a database bounds how many there may be."""
-    if database.is_postgresql():
-        return "SELECT id FROM unnest(%s::bigint[]) AS named(id)", [list(tasks)]
-    return "SELECT value AS id FROM json_each(%s)", [json.dumps(list(tasks))]
 
 
 @dataclass(frozen=True, slots=True)

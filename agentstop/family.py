@@ -21,13 +21,12 @@ def locked_task(task_id: int) -> Task | None:
 
 def locked_tasks(task_ids: Iterable[int]) -> dict[int, Task]:
     """The tasks by id, locked in the order of their ids, after their families in the order of theirs."""
-    wanted = sorted(set(task_ids))
-    tasks = Task.objects.using(database.alias()).filter(pk__in=wanted)
-    families = sorted({_root(family) for family in tasks.values_list("family", flat=True)})
-    held = list(database.locked(Family.objects.filter(pk__in=families)))
+    wanted = set(task_ids)
+    families = set(database.by_id(Task, wanted).values_list("family", flat=True))
+    held = list(database.locked(database.by_id(Family, {_root(family) for family in families})))
     if any(one.merged_into_id is not None for one in held):
         raise StartOver("A family was merged while its lock was waited for.")  # a lock out of order would deadlock
-    return {task.pk: task for task in database.locked(Task.objects.filter(pk__in=wanted))}
+    return {task.pk: task for task in database.locked(database.by_id(Task, wanted))}
 
 
 def merged(tasks: Sequence[Task]) -> int:

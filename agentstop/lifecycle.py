@@ -56,6 +56,7 @@ def begin(
     run: int | None = None,
 ) -> tuple[int, int]:
     """The task's id and the run's number: a new one, but for a spawn key whose child has finished."""
+    serves, keep = spawning.named_runs(serves), spawning.named_children(keep)
     if isinstance(task, str):
         if keep:
             raise ValueError("keep names children of the run that is superseded: a new task has none.")
@@ -271,7 +272,9 @@ def _leave_behind(task: Task, superseded: int | None, start: Decision, keep: Seq
     """Stop the children of the run that is over, but those that the new one keeps; who was stopped."""
     if superseded is None and not keep:
         return []
-    spawning.kept(keep, task, superseded, task.last_run)
+    spawning.kept(keep, task, task.last_run - 1, task.last_run)
+    if superseded is None:  # what a run has left that has ended by itself, or was stopped, is not for this one to end
+        return []
     closed = closing.close_children(task, task.last_run - 1, start, now)
     telling.of_tasks(signals.tasks_stopped, tuple(closed), start)
     return closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -23,6 +24,31 @@ class Served(Protocol):
 
     @property
     def number(self) -> int: ...
+
+
+def named_runs(serves: Any) -> tuple[Served, ...]:
+    """What `serves` names, each run once; ValueError where it is not a list of runs."""
+    if _is_run(serves):
+        raise ValueError("serves takes a list of runs: pass serves=[run].")
+    named: dict[tuple[int, int], Served] = {}
+    for number, run in enumerate(bodies.many(serves, "serves", "runs")):
+        if not _is_run(run):
+            raise ValueError(f"serves names {reprlib.repr(run)} ({number}), which is no run. Pass what begin() gave.")
+        named.setdefault((run.task_id, run.number), run)
+    return tuple(named.values())
+
+
+def _is_run(value: Any) -> bool:
+    return all(type(getattr(value, part, None)) is int for part in ("task_id", "number"))
+
+
+def named_children(keep: Any) -> tuple[int, ...]:
+    """What `keep` names, each task once; ValueError where it is not a list of ids."""
+    named = tuple(dict.fromkeys(bodies.many(keep, "keep", "task ids")))
+    for child in named:
+        if type(child) is not int:
+            raise ValueError(f"keep names {reprlib.repr(child)}, which is no id of a task. Pass child.task_id.")
+    return named
 
 
 class ClosesARing(Refused):
@@ -72,6 +98,7 @@ def link(child: Task, serves: Iterable[Served], key: str = "") -> None:
     """Write down that the child serves these runs; what is there already stays. `key`: of a child that is new."""
     ServingLink.objects.using(database.alias()).bulk_create(
         [ServingLink(child=child, parent_id=run.task_id, parent_run=run.number, key=key) for run in serves],
+        batch_size=database.BATCH,
         ignore_conflicts=not key,
     )
 
@@ -166,6 +193,7 @@ def serve(child_id: int, run: Served) -> None:
 
     Raises Stopped where the run or the task is over, ClosesARing, Denied for somebody else's run, TaskNotFound.
     """
+    named_runs([run])
     with database.durable():
         tasks = family.locked_tasks({child_id, run.task_id})
         for missing in {child_id, run.task_id} - tasks.keys():
@@ -185,18 +213,34 @@ def serve(child_id: int, run: Served) -> None:
         wake.announce(*changed, over=True)
 
 
-def kept(children: Sequence[int], task: Task, superseded: int | None, number: int) -> None:
-    """Children of the superseded run that the new run adopts: they go on."""
-    links = ServingLink.objects.using(database.alias()).filter(
-        parent=task, parent_run=superseded or 0, child__in=children
-    )
-    found = dict(links.values_list("child", "key"))
-    for stranger in set(children) - found.keys():
-        raise ValueError(f"keep names task {stranger}, which does not serve run {superseded} of task {task.pk}.")
+def kept(named: Sequence[int], task: Task, last: int, number: int) -> None:
+    """Children of the last run, however it has ended, that the new one adopts: they go on, and keep their keys."""
+    if not named:
+        return
+    if not last:
+        raise ValueError(f"keep names children of the last run, and task {task.pk} has none yet. Nothing was begun.")
+    links = ServingLink.objects.using(database.alias()).filter(parent=task, parent_run=last)
+    keys = dict(links.values_list("child", "key"))
+    for stranger in (child for child in named if child not in keys):
+        raise ValueError(
+            f"keep names task {stranger}, which does not serve run {last} of task {task.pk}. Nothing was begun; "
+            "a task at work elsewhere is linked by serve(task, run)."
+        )
+    _require_not_stopped(named)
     ServingLink.objects.using(database.alias()).bulk_create(
-        [ServingLink(child_id=child, parent=task, parent_run=number, key=found[child]) for child in sorted(found)],
+        [ServingLink(child_id=child, parent=task, parent_run=number, key=keys[child]) for child in sorted(named)],
+        batch_size=database.BATCH,
         ignore_conflicts=True,
     )
+
+
+def _require_not_stopped(named: Sequence[int]) -> None:
+    """What is stopped cannot go on: it is begun again, by whoever may."""
+    for child in database.by_id(Task, named).filter(state=TaskState.STOPPED).order_by("pk")[:1]:
+        again = (
+            "a person begins it again, with by=user" if pressed(child) else "begin it again: begin(task, serves=[run])"
+        )
+        raise ValueError(f"keep names task {child.pk}, which was stopped. Leave it out; {again}. Nothing was begun.")
 
 
 def adoptable(child: Task, serves: Sequence[Served], parents: Mapping[int, Task]) -> bool:

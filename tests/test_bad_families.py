@@ -17,6 +17,7 @@ from agentstop import alive
 from agentstop.accounts import account
 from agentstop.bulk import stop_all
 from agentstop.exceptions import BadToken, Denied, Finished, Paused, Refused, Stopped, Superseded, TaskNotFound
+from agentstop.lifecycle import create
 from agentstop.models import Attempt, Decision, ServingLink, Task
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause, resume
@@ -195,9 +196,10 @@ class TestTokens:
 
 
 MANY = 10_000
+HUGE = 300_000  # more than a statement of either database may name one by one
 
 
-class TestTenThousand:
+class TestTenThousandAndMore:
     def test_children_that_are_stopped_in_one_press_are_all_counted(self, ann: User) -> None:
         root = begin("root", owner=ann)
         first = task_of(begin("child", serves=[root]))
@@ -218,9 +220,9 @@ class TestTenThousand:
         before = stored()
         with pytest.raises((TaskNotFound, ValueError), match=r"task \d+"):
             if how == "serves":
-                begin("child", owner=ann, serves=[root, *(Run(10**6 + number, 1) for number in range(MANY))])
+                begin("child", owner=ann, serves=[root, *(Run(10**6 + number, 1) for number in range(HUGE))])
             else:
-                begin(root.task_id, keep=range(10**6, 10**6 + MANY))
+                begin(root.task_id, keep=range(10**6, 10**6 + HUGE))
         assert stored() == before
         root.check()
 
@@ -228,6 +230,89 @@ class TestTenThousand:
         root = begin("root", owner=ann)
         child = begin("child", serves=[root] * MANY)
         assert ServingLink.objects.filter(child=child.task_id).count() == 1
+
+
+WRONG: dict[str, Callable[[Run], Any]] = {
+    "a bare run": lambda run: run,
+    "a text": lambda run: "12",
+    "a number": lambda run: 12,
+    "nothing": lambda run: None,
+    "a token": lambda run: [run.token],
+    "a task": lambda run: [task_of(run)],
+    "a run of no number": lambda run: [Run(run.task_id, "1")],  # type: ignore[arg-type]
+}
+
+
+class TestWhatIsNoListOfRuns:
+    @pytest.mark.parametrize("wrong", WRONG.values(), ids=list(WRONG))
+    def test_is_named_and_nothing_is_begun(self, ann: User, wrong: Callable[[Run], Any]) -> None:
+        root = begin("root", owner=ann)
+        before = stored()
+        with pytest.raises(ValueError, match=r"serves (takes a list of runs|names .* which is no run)"):
+            begin("child", serves=wrong(root))
+        with pytest.raises(ValueError, match=r"keep (takes a list of task ids|names .* which is no id of a task)"):
+            begin(root.task_id, keep=wrong(root) if wrong(root) != root else [root])
+        with pytest.raises(ValueError, match="which is no run"):
+            serve(root.task_id, "12")  # type: ignore[arg-type]
+        assert stored() == before
+
+    def test_may_be_anything_else_that_gives_runs_once_or_often(self, ann: User) -> None:
+        one, two = begin("one", owner=ann), begin("two", owner=ann)
+        child = begin("child", serves=(run for run in (one, two, one)))  # type: ignore[arg-type]
+        assert ServingLink.objects.filter(child=child.task_id).count() == 2
+        begin(one.task_id, keep=(pk for pk in (child.task_id,)))  # type: ignore[arg-type]
+        assert ServingLink.objects.filter(child=child.task_id).count() == 3
+        spawned = begin("spawned", serves=[two, two], key="k")
+        assert begin("spawned", serves=iter([two]), key="k").task_id == spawned.task_id  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("number", [0, -1, 2**63, 10**30])
+    def test_a_task_that_no_id_could_name_is_not_there(self, ann: User, number: int) -> None:
+        root = begin("root", owner=ann)
+        before = stored()
+        with pytest.raises(TaskNotFound, match="There is no task"):
+            begin("child", serves=[root, Run(number, 1)])
+        assert stored() == before
+
+
+class TestKeep:
+    """R31: the next run adopts children of the last one, however that has ended, unless they are stopped."""
+
+    @pytest.mark.parametrize(
+        "end", [Run.finish, Run.fail, lambda run: stop(run.task_id)], ids=["finish", "fail", "stop"]
+    )
+    def test_of_a_run_that_is_over_adopts_who_is_at_work(self, ann: User, end: Callable[[Run], object]) -> None:
+        root, other = begin("root", owner=ann), begin("other", owner=ann)
+        kept, left = (begin(title, serves=[root, other]) for title in ("kept", "left"))
+        end(root)
+        begin(root.task_id, by=ann, keep=[kept.task_id])
+        other.finish()
+        assert stop(root.task_id).descendants == 2  # both hang on it still; the one works for the live run
+        links = ServingLink.objects.filter(parent=root.task_id, parent_run=2)
+        assert list(links.values_list("child", flat=True)) == [kept.task_id]
+        assert task_of(left).state == "stopped"
+
+    def test_of_a_task_that_has_no_run_yet_says_so(self, ann: User) -> None:
+        task, child = create("queued", owner=ann), begin("child", owner=ann)
+        with pytest.raises(ValueError, match="has none yet"):
+            begin(task, keep=[child.task_id])
+        assert not RunRow.objects.filter(task=task).exists()
+
+    @pytest.mark.parametrize(("alone", "what"), [(True, "a person begins it again"), (False, r"begin\(task, serves")])
+    def test_of_a_stopped_child_says_how_it_is_begun_again(self, ann: User, alone: bool, what: str) -> None:
+        root = begin("root", owner=ann)
+        child = begin("child", serves=[root])
+        stop(child.task_id if alone else root.task_id)
+        before = stored()
+        with pytest.raises(ValueError, match=f"task {child.task_id}, which was stopped. Leave it out; {what}"):
+            begin(root.task_id, by=ann, keep=[child.task_id])
+        assert stored() == before
+
+    def test_of_a_child_that_has_finished_keeps_its_key(self, ann: User) -> None:
+        root = begin("root", owner=ann)
+        child = begin("child", serves=[root], key="k")
+        child.finish()
+        again = begin(root.task_id, keep=[child.task_id])
+        assert begin("child", serves=[again], key="k") == child
 
 
 class TestClocks:
