@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from mcp_types import CancelledNotification, CancelledNotificationParams
 
 from agentstop.probe.findings import AS_TASK, CONTROL, SAID, SPOKEN, Report, Verdict
+from agentstop.probe.record import Learned
 from agentstop.probe.tasks import TASKS, as_task
 from agentstop.probe.trial import Subject, begin, is_proof
 from agentstop.providers.base import Answer
@@ -20,11 +22,12 @@ from agentstop.states import Claim, Source
 BURST = 5
 SOON = 0.2  # seconds
 ON_ITS_WAY = 0.2  # seconds after a cancel in which a sign of life may come that was sent before the cancel was read
-CALLS = 4 + BURST + TASKS  # of the tool, at most
+CALLS = 6 + BURST + TASKS  # of the tool, at most
 OTHERS = "Do other calls on the connection survive, under a burst of cancels?"
 STRANGE = "Are cancels of unknown and of finished ids harmless?"
 OTHER_SESSION = "Can another session cancel a call?"
 DISCONNECTED = "Does the effect happen after a disconnect?"
+AGAIN = "Has a second call with the same key a second effect?"
 YES, NO, TOLD, UNDETERMINED = Verdict.YES, Verdict.NO, Verdict.TOLD, Verdict.UNDETERMINED
 
 
@@ -38,11 +41,11 @@ class Control:
 
 async def probe(subject: Subject, name: str) -> Report:
     """Put all questions; raises only where the server cannot be connected to."""
-    report = Report(name, subject.tool)
+    report, learned = Report(name, subject.tool), Learned()
     link = await subject.open()
     try:
         _say_who(report, subject, link)
-        revision = link.revision  # an ended connection tells none
+        learned.revision = link.revision  # an ended connection tells none
         control = await _control(report, subject, link)
         if control is None:
             report.add(
@@ -51,19 +54,19 @@ async def probe(subject: Subject, name: str) -> Report:
                 "Without a call that takes a while and succeeds nothing can be told apart.",
             )
         else:
-            took = control.took
+            took, learned.called = control.took, True
             # A referee that is blind to the effect of an undisturbed call proves nothing by seeing none.
             subject = subject if control.seen else replace(subject, effects="")
-            noticed = await _ask(report, link, "Is a cancel noticed?", _cancelled(report, subject, link, took))
+            learned.noticed = await _ask(report, link, "Is a cancel noticed?", _cancelled(report, subject, link, took))
             await _ask(report, link, OTHERS, _others(report, subject, link, took))
             await _ask(report, link, STRANGE, _strange_ids(report, link))
             await _ask(report, link, OTHER_SESSION, _other_session(report, subject, link, took))
-            await _ask(report, link, DISCONNECTED, _disconnected(report, subject, took))
-            report.record = _record(subject, revision, noticed)
+            learned.went_on = await _ask(report, link, DISCONNECTED, _disconnected(report, subject, took))
+            learned.once = await _ask(report, link, AGAIN, _again(report, subject, link, took))
     finally:
         await link.close()
-    await _ask(report, None, AS_TASK, as_task(report, subject))
-    report.record = report.record or "# nothing is claimed"
+    await _ask(report, None, AS_TASK, as_task(report, subject, learned))
+    report.record = learned.as_settings(subject.tool)
     return report
 
 
@@ -144,7 +147,8 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
         return False if went_on else None
     noticed = _noticed(answer, went_on=went_on, made=made)
     _tell_effect(report, made, waited)
-    _tell_noticed(report, noticed, answer, alive=alive)
+    after_s = watched.answered_at - asked if answer is not None and watched.answered_at is not None else None
+    _tell_noticed(report, noticed, answer, alive=alive, after=after_s)
     return noticed
 
 
@@ -169,6 +173,28 @@ def _tell_answer(report: Report, notified: bool, answer: Answer | None, waited: 
         report.add(question, YES, f"{answer.claim}: {answer.body[:150]}")
 
 
+async def _again(report: Report, subject: Subject, link: Link, took: float) -> bool | None:
+    """The same call twice with one key; True where the second had no effect, and the first had."""
+    if subject.seen() is None:
+        report.add(AGAIN, UNDETERMINED, "Nobody but the server knows: pass --effects.")
+        return None
+    key, saw = str(uuid.uuid4()), []
+    for _ in range(2):
+        before = subject.seen()
+        answer = await begin(subject, link, key=key).answered(subject.longest)
+        if not is_proof(answer):
+            report.add(AGAIN, UNDETERMINED, "One of the two calls did not succeed.")
+            return None
+        await asyncio.sleep(took + 1.0)
+        saw.append(subject.seen() != before)
+    if not saw[0]:
+        report.add(AGAIN, UNDETERMINED, "The referee did not see the effect of the first.")
+        return None
+    told = "The referee saw a second effect." if saw[1] else f"The referee saw none for {took + 1.0:.1f} s."
+    report.add(AGAIN, YES if saw[1] else NO, told)
+    return not saw[1]
+
+
 def _tell_effect(report: Report, made: bool | None, waited: float) -> None:
     effect = {None: UNDETERMINED, True: YES, False: NO}[made]
     why = {
@@ -179,14 +205,17 @@ def _tell_effect(report: Report, made: bool | None, waited: float) -> None:
     report.add("Does the effect still happen?", effect, why)
 
 
-def _tell_noticed(report: Report, noticed: bool | None, answer: Answer | None, *, alive: bool) -> None:
+def _tell_noticed(
+    report: Report, noticed: bool | None, answer: Answer | None, *, alive: bool, after: float | None
+) -> None:
+    when = f" {max(after, 0.0):.2f} s after the cancel" if after is not None else ""
     started = "it had begun (progress)" if alive else "that it had begun is not known"
     unclear = "silence, which proves nothing"
     if _names_the_cancel(answer):
         unclear = "it says so, and whether the effect came nobody saw"
     elif answer is not None:
         unclear = "it ended with an answer that does not name the cancel, which may have another cause"
-    told = {True: "it says so, and no effect followed", False: "it went on", None: unclear}[noticed]
+    told = {True: f"it says so{when}, and no effect followed", False: "it went on", None: unclear}[noticed]
     verdict = {True: YES, False: NO, None: UNDETERMINED}[noticed]
     report.add("Is a cancel noticed?", verdict, f"{told}; {started}")
 
@@ -251,12 +280,13 @@ async def _other_session(report: Report, subject: Subject, link: Link, took: flo
         report.add(question, UNDETERMINED, f"the call had no result: {answer.body[:100] if answer else 'silence'}")
 
 
-async def _disconnected(report: Report, subject: Subject, took: float) -> None:
+async def _disconnected(report: Report, subject: Subject, took: float) -> bool | None:
+    """True where the effect is known to have come after it; that none came proves nothing."""
     question = DISCONNECTED
     before = subject.seen()
     if before is None:
         report.add(question, UNDETERMINED, "Nobody but the server knows: pass --effects.")
-        return
+        return None
     await asyncio.sleep(2 * took + 1.0)  # what earlier calls still do must not be counted here
     before = subject.seen()
     link = await subject.open()
@@ -269,11 +299,7 @@ async def _disconnected(report: Report, subject: Subject, took: float) -> None:
         report.add(question, UNDETERMINED, "It had happened before the connection was closed.")
     elif subject.seen() != before:
         report.add(question, YES, "The referee saw it after the connection was closed.")
+        return True
     else:
         report.add(question, NO, f"The referee saw none for {2 * took + 1.0:.1f} s.")
-
-
-def _record(subject: Subject, revision: str, noticed: bool | None) -> str:
-    """Claims nothing that was not seen: a cancel that is not known to be noticed is not worth an answer."""
-    policy = "ask" if noticed else "never"
-    return f'"revision": "{revision}",\n"tools": {{"{subject.tool}": McpTool(cancel="{policy}")}},'
+    return None

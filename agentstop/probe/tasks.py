@@ -11,6 +11,7 @@ from typing import Any
 from mcp import MCPError
 
 from agentstop.probe.findings import AS_TASK, LOOKED_UP, Report, Verdict
+from agentstop.probe.record import Learned
 from agentstop.probe.trial import Subject, begin
 from agentstop.providers.mcp_answers import is_over
 from agentstop.providers.mcp_link import Link
@@ -21,7 +22,7 @@ LOOK = 0.2  # seconds between two looks at a task
 EFFECTS = {None: "whether it had its effect is not known", True: "IT HAD ITS EFFECT", False: "no effect was seen"}
 
 
-async def as_task(report: Report, subject: Subject) -> None:
+async def as_task(report: Report, subject: Subject, learned: Learned) -> None:
     """One task that nobody disturbs, and one that is cancelled on its way; where the server makes tasks at all."""
     link = await subject.open()
     try:
@@ -31,8 +32,10 @@ async def as_task(report: Report, subject: Subject) -> None:
             return
         report.add(AS_TASK, Verdict.YES, said[:200])
         took, saw = await _undisturbed(report, subject, link, ref)
+        learned.task = True
         # A referee that is blind to the effect of an undisturbed task proves nothing by seeing none.
-        await _cancelled(report, subject if saw else replace(subject, effects=""), link, took)
+        seeing = subject if saw else replace(subject, effects="")
+        learned.task_noticed = await _cancelled(report, seeing, link, took)
     except MCPError as error:
         report.add("Can the task be cancelled?", Verdict.UNDETERMINED, f"{error.error.code} {error.error.message}")
     finally:
@@ -59,7 +62,8 @@ async def _undisturbed(report: Report, subject: Subject, link: Link, ref: str) -
     return took, saw
 
 
-async def _cancelled(report: Report, subject: Subject, link: Link, took: float) -> None:
+async def _cancelled(report: Report, subject: Subject, link: Link, took: float) -> bool | None:
+    """Whether its cancel is known to be noticed: the server calls it cancelled, and no effect came."""
     before = subject.seen()
     ref, _ = await _ticket(subject, link)
     await asyncio.sleep(took / 3)
@@ -72,3 +76,4 @@ async def _cancelled(report: Report, subject: Subject, link: Link, took: float) 
     told = f"tasks/cancel said {reply.get('status', 'nothing')}, then it was {soon.get('status')}"
     told += f" and at the end {late.get('status')}; {EFFECTS[made]}"
     report.add("What is an acknowledged cancel worth?", Verdict.TOLD, told)
+    return None if made is None else not made and late.get("status") == "cancelled"

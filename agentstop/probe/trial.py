@@ -49,6 +49,7 @@ class Watched:
     call: Call
     began: float
     heard: list[tuple[float, Answer]] = field(default_factory=list)
+    answered_at: float | None = None
 
     def after(self, moment: float) -> list[Answer]:
         return [answer for at, answer in self.heard if at > moment]
@@ -65,18 +66,19 @@ class Watched:
         return bool(self.heard)
 
 
-def begin(subject: Subject, link: Link, *, task: bool = False) -> Watched:
-    """Call the tool once."""
+def begin(subject: Subject, link: Link, *, task: bool = False, key: str = "") -> Watched:
+    """Call the tool once, with an idempotency key of its own unless one is given."""
     heard: list[tuple[float, Answer]] = []
 
     def hear(answer: Answer) -> None:
         heard.append((time.monotonic(), answer))
 
-    submission = Submission(0, subject.tool, subject.arguments, str(uuid.uuid4()))
+    submission = Submission(0, subject.tool, subject.arguments, key or str(uuid.uuid4()))
     context = Context(before_write=lambda: None, deadline=subject.longest, heard=hear)
     tool = McpTool(task=task, errors=ToolErrors.FAILED)
     watched = Watched(Call.of(tool, submission, context), time.monotonic(), heard)
     watched.call.every = 0.0  # one that comes after a cancel must not be missed
+    watched.call.answer.add_done_callback(lambda _: setattr(watched, "answered_at", time.monotonic()))
     link.send(watched.call, subject.tool, subject.arguments)
     return watched
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import sys
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,10 +16,13 @@ import pytest
 from agentstop.probe.__main__ import FOUND, UNABLE, VAIN, WRONG, main
 from agentstop.probe.findings import Report, Verdict
 from agentstop.probe.mcp import OTHER_SESSION, _noticed
-from agentstop.providers.base import Answer, Context, Submission
+from agentstop.probe.record import NOTHING, Learned
+from agentstop.providers.base import Answer, Capability, Context, Disconnect, Submission, SubmitIdempotency
+from agentstop.providers.mcp import McpProvider
 from agentstop.providers.mcp_calls import Call
 from agentstop.providers.mcp_tool import McpTool
 from agentstop.states import Claim
+from tests.mcp.playing import Playing
 from tests.providers.calls import closed_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -53,6 +58,42 @@ def test_whether_a_cancel_is_noticed_is_told_by_the_effect(
     assert 'cancel="never"' in found["record"]
 
 
+NAMES = {each.__name__: each for each in (McpTool, Capability, SubmitIdempotency, Disconnect, timedelta)}
+
+
+def pasted(record: str) -> McpTool:
+    """The tool as the record has it, accepted by the provider."""
+    options = eval("{" + record + "}", NAMES)  # noqa: S307  as an operator pastes it
+    provider = McpProvider(command=["server"], **options)
+    assert provider.tools is not None
+    return next(iter(provider.tools.values()))
+
+
+@pytest.mark.parametrize("playing", [("http", "2025-11-25")], ids=["http-2025"], indirect=True)
+def test_over_http_the_record_holds_what_was_learned_and_can_be_pasted(
+    playing: Playing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server by hand whose key is honoured, whose calls outlive a lost connection, and that says when it gives up."""
+    playing.folder.mkdir()
+    (playing.folder / "ledger").touch()
+    effects = f"grep -c ^did {shlex.quote(str(playing.folder / 'ledger'))} || true"
+    about = ["--tool", "play", "--arguments", '{"how": "slow"}', "--effects", effects, "--revision", playing.revision]
+    assert main(["mcp", playing.way["url"], *about]) == FOUND
+    told = capsys.readouterr().out
+    assert "Has a second call with the same key a second effect? no" in told
+    assert re.search(r"it says so \d+\.\d\d s after the cancel, and no effect followed", told)
+    tool = pasted(told.partition("For the settings:")[2])
+    assert (tool.cancel, tool.task) == ("ask", False)
+    assert tool.capability is not None
+    assert (tool.capability.submit, tool.capability.disconnect) == (SubmitIdempotency.KEY, Disconnect.GOES_ON)
+
+
+def test_a_record_of_a_task_says_that_it_is_one() -> None:
+    learned = Learned("2025-11-25", task=True, task_noticed=False)
+    assert pasted(learned.as_settings("job")) == McpTool(cancel="never", task=True)
+    assert Learned().as_settings("job") == NOTHING
+
+
 @pytest.fixture
 def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the question that takes longest and that the raw server has nothing to say to."""
@@ -60,6 +101,7 @@ def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: object) -> None: ...
 
     monkeypatch.setattr("agentstop.probe.mcp._disconnected", nothing)
+    monkeypatch.setattr("agentstop.probe.mcp._again", nothing)
 
 
 def found_of_raw(tool: str, folder: Path, *more: str) -> tuple[int, dict[str, Verdict], str]:

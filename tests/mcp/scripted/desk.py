@@ -17,6 +17,7 @@ OLD, NEW = "2025-11-25", "2026-07-28"
 VERSION, KEY = "io.modelcontextprotocol/protocolVersion", "agentstop/idempotency-key"
 TURNED_DOWN, BROKEN, CANCELLED = -32602, -32603, -32800
 LOOK = 0.01  # seconds between two looks at a hold
+SLOW = 0.6  # seconds
 HUNG = 120.0  # seconds after which nobody waits for it any more
 
 Message = dict[str, Any]
@@ -122,6 +123,8 @@ class Desk:
         self.pass_point("working", key, given_up)
         if how == "last":
             given_up.wait(HUNG)
+        if how == "slow":
+            given_up.wait(SLOW)
         with self._lock:
             done = not given_up.is_set()
             if done and not self.has("did", key):
