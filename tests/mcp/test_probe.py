@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def probed(
-    tool: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str, seconds: float = 0.6, status: int = FOUND
+    tool: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str, seconds: float = 0.4, status: int = FOUND
 ) -> dict[str, str]:
     """The verdicts by question."""
     monkeypatch.chdir(ROOT)
