@@ -9,13 +9,16 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 
+from agentstop.accounts import account
 from agentstop.exceptions import Finished, Paused, Stopped, Superseded, TaskNotFound
 from agentstop.models import Decision, Task
 from agentstop.models import Run as RunRow
+from agentstop.reports import report
 from agentstop.runs import Run, begin
 from agentstop.states import RunState, TaskState
 from agentstop.stop import stop
 from agentstop.stop_signal import held
+from agentstop.words.sentences import Label
 from tests.conftest import HANG_GUARD, InThread
 from tests.observed import task_of
 from tests.pair import Pair
@@ -212,3 +215,29 @@ def test_what_belongs_to_a_new_task_is_not_given_to_an_old_one(ann: User) -> Non
         begin(run.task_id, owner=ann)
     with pytest.raises(TaskNotFound):
         begin(10**9)
+
+
+def test_what_a_superseded_run_has_sent_goes_on_for_the_newer_one_and_a_stop_reaches_it(ann: User) -> None:
+    """R25, R28: the task goes on, so nothing of its own is taken back; what its children have sent is, as they stop."""
+    run = begin("a task", owner=ann)
+    child = begin("child", serves=[run])
+    done, still = (run.dispatch("work", connector="tools", key=key) for key in ("done", "still"))
+    with done as one, still as other, child.dispatch("work", connector="tools", key="k") as below:
+        for op in (one, other, below):
+            op.accepted(op.idempotency_key)
+        newer = begin(run.task_id)
+        asked = Decision.objects.filter(verb="cancel").values_list("task", flat=True)
+        assert list(asked) == [child.task_id]
+        assert labels(run) == {Label.IN_PROGRESS}
+        one.succeeded("it is there")
+    again = newer.call("work", connector="tools", key="done", send=lambda op: "sent again")
+    assert (again.accepted, newer.context()) == (True, ["it is there"])
+    left = stop(run.task_id, by=ann).open
+    asked = Decision.objects.filter(verb="cancel", task=run.task_id).values_list("operation", flat=True)
+    assert len(left) == 1 and tuple(asked) == left
+
+
+def labels(run: Run) -> set[Label]:
+    found = account.load(run.task_id)
+    assert found is not None
+    return {operation.reading.label for operation in report.tell(found).operations}
