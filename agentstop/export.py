@@ -36,7 +36,7 @@ COLUMNS = (
     "text",
 )
 
-LEFT_OUT = {"body", "fingerprint"}  # of a table: what is long, and what is nobody's to know
+LEFT_OUT = {"body", "event", "fingerprint"}  # of a table: what is long, and what is nobody's to know
 
 AT_ONCE = ("input", "question", "decision", "attempt", "receipt", "call")  # the order of what has the same time
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models.functions import Left
+from django.utils.crypto import salted_hmac
 
 from agentstop import asking, bodies, connectors, database, settle
 from agentstop.exceptions import AgentStopError, ConnectorNotConfigured, NotSigned
@@ -22,6 +23,7 @@ from agentstop.states import FINAL_CLAIMS, Claim, Source
 
 logger = logging.getLogger(__name__)
 
+SALT = "agentstop.webhook"
 CLAIMS = FINAL_CLAIMS | {Claim.ACCEPTED, Claim.RUNNING}
 SOURCES = frozenset({Source.PROVIDER, Source.INTERMEDIARY})
 MOST = 1_000  # operations that one webhook tells of
@@ -119,8 +121,12 @@ def _keep(operation: int, connector: str, said: Pushed, webhook: Webhook) -> boo
 
 
 def _event(connector: str, said: Pushed, webhook: Webhook) -> str:
-    """Which message it is. Of several about one operation in one webhook each is its own."""
+    """Which message it is. Of several about one operation in one webhook each is its own.
+
+    Keyed, so that it tells nobody what was in a message whose text was erased.
+    """
     name = said.event.encode("utf-8", "surrogatepass") or webhook.body
     answer = said.answer
     what = "\0".join([connector, answer.claim, answer.ref, str(answer.progress), ""])
-    return hashlib.sha256(what.encode("utf-8", "surrogatepass") + name).hexdigest()
+    told = hashlib.sha256(what.encode("utf-8", "surrogatepass") + name).digest()
+    return salted_hmac(SALT, told, algorithm="sha256").hexdigest()
