@@ -17,6 +17,7 @@ from agentstop.holding import facts_of, locked_task, set_waits
 from agentstop.models import Input as Row
 from agentstop.models import InputEvent, Task
 from agentstop.models.facts import Decided
+from agentstop.models.task import id_of
 from agentstop.sending import in_domain
 
 __all__ = ["Input", "aadd", "add", "arelease", "awithdraw", "release", "withdraw"]
@@ -41,7 +42,7 @@ def add(task: Task | int, text: str, *, by: Any = None) -> Input:
     Typed after a stop it is the next run's input, and not held. `by`: the person, checked for `start_run`. Raises
     TaskNotFound or Denied; ValueError where the text is empty or too long, and nothing is kept.
     """
-    task_id = task if isinstance(task, int) else task.pk
+    task_id = id_of(task)
     if by is not None:
         _require(by, _task(task_id), Decided.ADD, "type for it")
     row = _add(task_id, _checked(text), by)

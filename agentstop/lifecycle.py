@@ -28,6 +28,7 @@ from agentstop.exceptions import Denied, Paused, Refused, Stopped, Superseded, T
 from agentstop.liveness import decide
 from agentstop.models import Decision, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.models.task import id_of
 from agentstop.spawning import Served
 from agentstop.states import RunState, TaskState
 
@@ -69,7 +70,7 @@ def begin(
     else:
         if owner is not None or subject is not None or detached or key:
             raise ValueError("owner, subject, detached and key belong to a new task: pass a title, or leave them out.")
-        found = _begin_old(task if isinstance(task, int) else task.pk, by, serves, keep, run)
+        found = _begin_old(id_of(task), by, serves, keep, run)
     if isinstance(found, Refused):
         raise found
     return found

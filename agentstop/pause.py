@@ -15,6 +15,7 @@ from agentstop.closing import FAMILY, require_hosts
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Decision, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.models.task import id_of
 from agentstop.per_task import Answers
 from agentstop.sending import in_domain
 from agentstop.states import TaskState
@@ -94,7 +95,7 @@ def _about(
 
 
 def _checked(task: Task | int, by: Any, verb: Decided, reason: str) -> int:
-    task_id = task if isinstance(task, int) else task.pk
+    task_id = id_of(task)
     found = Task.objects.using(database.alias()).filter(pk=task_id).first()
     if found is None:
         raise TaskNotFound(f"There is no task {task_id}. Nothing was changed.")

@@ -65,8 +65,11 @@ def tasks_of(subject: models.Model) -> QuerySet[Task]:
     return Task.objects.using(database.alias()).of(subject).order_by("pk")
 
 
-def about(subject: models.Model, by: Any, verb: str) -> list[Task]:
+def about(subject: Any, by: Any, verb: str) -> list[Task]:
     """The tasks about an object that this person may see; TaskNotFound where there is none for them."""
+    if not isinstance(subject, models.Model):
+        what = f"{type(subject).__name__} {str(subject)[:50]!r}"
+        raise TypeError(f"Pass a task, its id, or an object that tasks are about, not {what}. Nothing was {verb}.")
     return seen(tasks_of(subject), by, f"about {subject._meta.verbose_name} {subject.pk}", verb)
 
 

@@ -21,7 +21,7 @@ from agentstop.carry import Manner, OnStop, Tool
 from agentstop.children import WaitsForChildren
 from agentstop.dispatched import Dispatched
 from agentstop.ending import Ending
-from agentstop.exceptions import BadToken, Finished, Frozen, Paused, Stale, Stopped, Superseded, Unanswered
+from agentstop.exceptions import BadToken, Finished, Frozen, Paused, RunNotFound, Stale, Stopped, Superseded, Unanswered
 from agentstop.inheritance import Inherits
 from agentstop.models import ContextEntry, Task
 from agentstop.outcomes import Classify, Outcome, any_value
@@ -37,6 +37,7 @@ __all__ = ["Run", "abegin", "begin", "current_run", "serve"]
 R = TypeVar("R")
 
 RUN_IS_OVER = (Stopped, Superseded, Finished, Stale)
+LARGEST_ID, LARGEST_NUMBER = 2**63 - 1, 2**31 - 1  # that a database holds
 TOKEN_SALT = "agentstop.run"  # noqa: S105  names the purpose of the signature
 
 
@@ -53,6 +54,13 @@ class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
 
     task_id: int
     number: int
+
+    def __post_init__(self) -> None:
+        for what, number, largest in (("task", self.task_id, LARGEST_ID), ("run", self.number, LARGEST_NUMBER)):
+            if type(number) is not int or not 0 < number <= largest:
+                raise RunNotFound(
+                    f"There is no such run: the number of a {what} is from 1 to {largest}. Nothing was done."
+                )
 
     @property
     def token(self) -> str:

@@ -32,6 +32,7 @@ from agentstop.descendants import GoesOn
 from agentstop.exceptions import RunNotFound, TaskNotFound
 from agentstop.models import Attempt, Decision, Operation, Run, Task
 from agentstop.models.facts import Decided, Effect
+from agentstop.models.task import id_of
 from agentstop.per_task import Answers
 from agentstop.sending import in_domain
 from agentstop.states import OperationState, RunState, TaskState, Verb
@@ -110,7 +111,7 @@ def stop(
     closing.require_hosts(policy)
     if not isinstance(task, Task | int):
         return _stop_about(task, by, reason, run, policy, cancel)
-    task_id = task if isinstance(task, int) else task.pk
+    task_id = id_of(task)
     found = Task.objects.using(database.alias()).filter(pk=task_id).first()
     if found is None:
         raise TaskNotFound(f"There is no task {task_id}. Nothing was stopped.")

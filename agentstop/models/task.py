@@ -115,6 +115,15 @@ class Task(models.Model):
         return self.title
 
 
+def id_of(task: Task | int) -> int:
+    """The id of a task that is given as such or by its id; TypeError for anything else."""
+    if isinstance(task, Task):
+        return task.pk
+    if type(task) is int:
+        return task
+    raise TypeError(f"Pass a task or its id, not {type(task).__name__} {str(task)[:50]!r}. Nothing was changed.")
+
+
 class Run(models.Model):
     """One execution of a task. Its number is the fencing token; at most one is live."""
 
