@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.model import explore
 from tests.postgres import QUICK, PostgresMissing, postgres
 from tests.redis_server import redis_program
+from tests.scaling import machines
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = ROOT / ".cache" / "tests"
@@ -168,6 +169,8 @@ def on_postgresql(select: Select, report: Report, servers: ExitStack) -> Part | 
     except PostgresMissing:
         report.missing.append("EVERYTHING ON POSTGRESQL, SINCE NO SERVER WAS FOUND. RUN: apt-get install postgresql")
         return None
+    if reason := machines.missing():
+        report.missing.append(f"THE TRIAL ON THREE MACHINES, SINCE {reason.upper()}")
     apart = [f"--ignore={path}" for path in WITHOUT_A_DATABASE]
     return Part("PostgreSQL", select.of(NEITHER, *apart), {"DATABASE_URL": url})
 

@@ -25,6 +25,7 @@ QUICK = DURABLE | {"fsync": "off", "full_page_writes": "off"}
 
 INITDB = ("--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
 
+LOOPBACK = "127.0.0.1"
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
 
 
@@ -51,8 +52,8 @@ def find_binaries() -> Path:
 
 
 @contextmanager
-def postgres(port: int | None = None, settings: Mapping[str, str] = DURABLE) -> Iterator[str]:
-    """The URL of a fresh server on loopback, with an empty database `agentstop`."""
+def postgres(port: int | None = None, settings: Mapping[str, str] = DURABLE, address: str = LOOPBACK) -> Iterator[str]:
+    """The URL of a fresh server on this address of ours, with an empty database `agentstop`."""
     binaries = find_binaries()
     identity = unprivileged()
     with tempfile.TemporaryDirectory(prefix="agentstop-pg-") as folder:
@@ -61,13 +62,16 @@ def postgres(port: int | None = None, settings: Mapping[str, str] = DURABLE) -> 
         data = f"{folder}/data"
         number = str(port or free_port())
         run(identity, binaries / "initdb", "-D", data, "-U", "agentstop", *INITDB)
-        options = {**settings, "port": number, "listen_addresses": "127.0.0.1", "unix_socket_directories": folder}
+        options = {**settings, "port": number, "listen_addresses": address, "unix_socket_directories": folder}
         with Path(data, "postgresql.auto.conf").open("a") as conf:
             conf.writelines(f"{name} = '{value}'\n" for name, value in options.items())
+        if address != LOOPBACK:  # in a network namespace that a test has made
+            with Path(data, "pg_hba.conf").open("a") as allowed:
+                allowed.write("host all all 10.0.0.0/8 trust\n")
         try:
             run(identity, binaries / "pg_ctl", "start", "-w", "-t", "60", "-D", data, "-l", f"{folder}/log")
             run(identity, binaries / "createdb", "-h", folder, "-p", number, "-U", "agentstop", "agentstop")
-            yield f"postgres://agentstop@127.0.0.1:{number}/agentstop"
+            yield f"postgres://agentstop@{address}:{number}/agentstop"
         finally:
             stop = [str(binaries / "pg_ctl"), "stop", "-m", "immediate", "-D", data]
             subprocess.run(stop, capture_output=True, check=False, cwd="/", **identity)
@@ -84,7 +88,7 @@ def unprivileged() -> Identity:
 
 def free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         number: int = probe.getsockname()[1]
         return number
 

@@ -41,9 +41,17 @@ class Process:
             raise AssertionError(f"never was ready: {''.join(self.said)}")
         return self._line()
 
+    def wait(self) -> int:
+        """Until it has ended by itself; its exit status."""
+        try:
+            return self._process.wait(3 * HANG_GUARD)
+        finally:
+            self.end()
+
     def kill(self) -> None:
         """All of it at once, as when the power is gone."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._gone()
 
     def end(self) -> None:

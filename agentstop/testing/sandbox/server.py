@@ -35,9 +35,9 @@ class SandboxServer(Server):  # type: ignore[misc]  # daphne ships no types
         self.stop()
 
 
-def serve(sandbox: Sandbox, *, port: int, exit_with_parent: bool) -> int:
-    """Serve until SIGTERM or SIGINT, or until the parent is gone; the exit code."""
-    server = SandboxServer(sandbox, endpoints=[f"tcp:port={port}:interface=127.0.0.1"], verbosity=0)
+def serve(sandbox: Sandbox, *, port: int, exit_with_parent: bool, interface: str = "127.0.0.1") -> int:
+    """Serve until SIGTERM or SIGINT, or until the parent is gone; the exit code. It has no login."""
+    server = SandboxServer(sandbox, endpoints=[f"tcp:port={port}:interface={interface}"], verbosity=0)
     loop: Any = reactor
     loop.callWhenRunning(sandbox.start)
     loop.addSystemEventTrigger("before", "shutdown", sandbox.stop)
