@@ -56,11 +56,10 @@ class Run(Asks, TakesInputs, Inherits, WaitsForChildren):
     number: int
 
     def __post_init__(self) -> None:
-        for what, number, largest in (("task", self.task_id, LARGEST_ID), ("run", self.number, LARGEST_NUMBER)):
-            if type(number) is not int or not 0 < number <= largest:
-                raise RunNotFound(
-                    f"There is no such run: the number of a {what} is from 1 to {largest}. Nothing was done."
-                )
+        if type(self.task_id) is not int or not 0 < self.task_id <= LARGEST_ID:
+            raise RunNotFound(f"There is no task of such a number: it is from 1 to {LARGEST_ID}. Nothing was done.")
+        if type(self.number) is not int or not 0 <= self.number <= LARGEST_NUMBER:  # 0: of a task that has not begun
+            raise RunNotFound(f"There is no run of such a number: it is from 1 to {LARGEST_NUMBER}. Nothing was done.")
 
     @property
     def token(self) -> str:

@@ -239,7 +239,6 @@ WRONG: dict[str, Callable[[Run], Any]] = {
     "nothing": lambda run: None,
     "a token": lambda run: [run.token],
     "a task": lambda run: [task_of(run)],
-    "a run of no number": lambda run: [Run(run.task_id, "1")],  # type: ignore[arg-type]
 }
 
 
