@@ -77,7 +77,8 @@ def thinks() -> str:
 def ungated() -> None:
     """What all this is for."""
     File(WILD).pass_by()
-    httpx.post(f"{settings.SANDBOX_ADDRESS}/notifications", json=words(WILD), timeout=LONG).raise_for_status()
+    with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=LONG) as client:  # as SDKs do
+        client.post(f"{settings.SANDBOX_ADDRESS}/notifications", json=words(WILD)).raise_for_status()
 
 
 @worker_ready.connect(weak=False)

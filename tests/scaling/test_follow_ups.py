@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -30,6 +29,7 @@ from agentstop.integrations.celery.headers import stamped
 from agentstop.models import Operation
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
+from agentstop.testing.barriers import Barrier, held_at
 from agentstop.testing.sandbox.client import SandboxClient
 from agentstop.testing.sandbox.process import RunningSandbox
 from agentstop.turns import FollowUps
@@ -213,15 +213,11 @@ def test_without_leases_jobs_at_once_look_a_row_up_twice(
     settings.AGENTSTOP_FOLLOW_UP_BASE = settings.AGENTSTOP_FOLLOW_UP_CAP = 600.0
     run = to_be_looked_up(sandbox, in_thread)
     monkeypatch.setattr(reconcile, "_due", lambda operations, at: None)
-    barrier = threading.Barrier(2)
-    jobs = [follow_ups.Shifts(), follow_ups.Shifts()]
-
-    def job(shifts: follow_ups.Shifts) -> int:
-        barrier.wait(HANG_GUARD)
-        return shifts.work(0.0)
-
-    assert [each.result(HANG_GUARD) for each in [in_thread(job, shifts) for shifts in jobs]] == [1, 1]
-    sending.close()
+    barrier = Barrier("report", lambda: None)
+    with held_at("P5", barrier):  # neither is answered before both have asked
+        assert [follow_ups.Shifts().work(0.0), follow_ups.Shifts().work(0.0)] == [1, 1]
+        barrier.open()
+        sending.close()
     assert asked(sandbox, run)["reads"] == 2
 
 
