@@ -1,4 +1,4 @@
-"""R46: the TypeScript agent of `docs/examples`, on Node, with nothing but fetch, beside a provider that holds its answer."""
+"""R46: the agent of `docs/examples`, on Node, with nothing but fetch, beside a provider that holds its answer."""
 
 from __future__ import annotations
 
