@@ -13,7 +13,7 @@ from django.db.models.sql.compiler import SQLCompiler
 
 R = TypeVar("R")
 
-MOST = 256  # ids that one statement names
+MOST = 512  # ids that one statement names: as many as the operations of one picture
 HOLE = -2_000_000_000  # and the numbers below it stand for ids; no row has one of them
 
 
@@ -25,7 +25,7 @@ class Composed(Generic[R]):
         self._composed: dict[tuple[str, str, int], tuple[QuerySet[Any, R], SQLCompiler, str, tuple[Any, ...]]] = {}
 
     def rows(self, ids: Sequence[int], using: str) -> list[R]:
-        """What the query finds for these ids, in one statement for each 256 of them."""
+        """What the query finds for these ids, in one statement for each 512 of them."""
         return [row for at in range(0, len(ids), MOST) for row in self._rows(ids[at : at + MOST], using)]
 
     def _rows(self, ids: Sequence[int], using: str) -> Iterator[R]:
