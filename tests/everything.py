@@ -26,8 +26,19 @@ from tests.scaling import machines
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = ROOT / ".cache" / "tests"
-# What no database has a part in: run once, beside the first one.
-WITHOUT_A_DATABASE = ("tests/bench", "tests/folding", "tests/providers", "tests/testing", "tests/wording")
+# What no database has a part in, or SQLite alone: run once, beside the first one.
+WITHOUT_A_DATABASE = (
+    "tests/bench",
+    "tests/docs",
+    "tests/embedding/test_from_the_wheel.py",
+    "tests/folding",
+    "tests/mcp/test_contract.py",
+    "tests/mcp/test_memory.py",
+    "tests/mcp/test_probe.py",
+    "tests/providers",
+    "tests/testing",
+    "tests/wording",
+)
 NEITHER = "not browser and not model"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 SOME_FAILED = 1

@@ -22,6 +22,7 @@ class Watching:
     def __init__(self, visitor: Visitor, task: int) -> None:
         self.task, self.frames = task, 0
         self._page = visitor.page(f"/tasks/{task}/")
+        self._shown = [panel.read(self._page, task)]  # what was shown since the last thing that was waited for
         self._changed = threading.Condition()
         self._socket = open_socket(visitor, self._address())
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -44,11 +45,13 @@ class Watching:
             return panel.read(self._page, self.task)
 
     def until(self, what: str, holds: Callable[[Seen], bool]) -> Seen:
-        """Wait for frames until what is shown holds; Broken, with what is shown, where it never does."""
+        """Wait until what was shown holds, if only for a moment; Broken, with what is shown, where it never did."""
         with self._changed:
-            if not self._changed.wait_for(lambda: holds(panel.read(self._page, self.task)), PATIENCE):
-                raise Broken(f"never shown: {what}. Shown at the end: {panel.read(self._page, self.task)}")
-            return panel.read(self._page, self.task)
+            found = self._changed.wait_for(lambda: next(filter(holds, self._shown), None), PATIENCE)
+            if found is None:
+                raise Broken(f"never shown: {what}. Shown at the end: {self._shown[-1]}")
+            del self._shown[: self._shown.index(found)]
+            return found
 
     def _address(self) -> str:
         section = self._page.by_id(prefix(self.task))
@@ -62,6 +65,7 @@ class Watching:
                         if not isinstance(piece, str):
                             self._page.swap(piece)
                     self.frames += 1
+                    self._shown.append(panel.read(self._page, self.task))
                     self._changed.notify_all()
         except ConnectionClosed:
             pass
