@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from agentstop import conf, connectors, database, descendants, holding, settle, storing
-from agentstop.models import Decision, Input, Operation, Receipt, Run, Task
+from agentstop.models import Decision, Input, Operation, Receipt, Run, ServingLink, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.providers.base import Cancel
 from agentstop.states import Cancellation, Claim, OperationState, RunState, TaskState
@@ -42,6 +42,28 @@ def close_children(task: Task, run: int, decision: Decision, now: datetime, *, c
             going_on = descendants.of_those(Operation, THAT_MAY_GO_ON, closed)
             cancel_open_operations(Operation.objects.filter(pk__in=going_on), decision, now)
     return closed
+
+
+def open_below(task: Task) -> list[int]:
+    """The operations that may still have their effect, of all that is over for as long as no run of this task needs it.
+
+    Those that were stopped with a run of it, and those that had finished by then.
+    """
+    using = database.alias()
+    if not ServingLink.objects.using(using).filter(parent=task).exists():
+        return []
+    decisions = Decision.objects.using(using).filter(operation__isnull=True)
+    causes = decisions.filter(task=task, verb__in=[Decided.STOP, Decided.START]).values("pk")
+    reached = decisions.filter(cause__in=causes, verb=Decided.STOP, policy=FAMILY).values("task")
+    still = Q(task__stop_decision__in=causes) | Q(task__late_stop__cause__in=causes)  # it was not begun again since
+    rows = Operation.objects.using(using).filter(MAY_GO_ON, still, task__in=reached)
+    return list(rows.order_by("pk").values_list("pk", flat=True))
+
+
+def cancel_below(task: Task, cause: Decision, now: datetime) -> None:
+    """Ask for the cancelling of what is open below and nobody was asked about: of those that had finished, for one."""
+    found = descendants.named(open_below(task))
+    cancel_open_operations(Operation.objects.filter(pk__in=found, cancellation=Cancellation.NONE), cause, now)
 
 
 def _stop(tasks: Sequence[int], cause: Decision, now: datetime) -> None:

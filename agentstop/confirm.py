@@ -19,16 +19,18 @@ PAUSE = 0.5  # seconds between two looks where nothing has woken the wait
 def confirm(report: StopReport, *, deadline: float) -> dict[int, Cancellation]:
     """Wait until no cancel that this stop asked for is open, at most `deadline` seconds; the stop holds all the same.
 
-    Answers how far cancelling got, for each operation that was open. Does their follow-up work meanwhile.
+    Answers how far cancelling got, for each operation that was open, of the task and of those below it. Does their
+    follow-up work meanwhile.
     """
+    left = (*report.open, *report.open_below)
     over, woken = ticks() + deadline, threading.Event()
     unsubscribe = wake.subscribe(lambda task_ids, ended: woken.set())
     try:
         while True:
-            found = _cancellations(report.open)
+            found = _cancellations(left)
             if not any(one in OPEN_CANCELLATIONS for one in found.values()) or ticks() >= over:
                 return found
-            reconcile.start(among=report.open)  # whoever answers wakes this; a provider that hangs delays nothing
+            reconcile.start(among=left)  # whoever answers wakes this; a provider that hangs delays nothing
             woken.wait(max(0.0, min(PAUSE, over - ticks())))
             woken.clear()
     finally:
@@ -36,7 +38,7 @@ def confirm(report: StopReport, *, deadline: float) -> dict[int, Cancellation]:
 
 
 def _cancellations(ids: Sequence[int]) -> dict[int, Cancellation]:
-    rows = Operation.objects.using(database.alias()).filter(pk__in=ids)
+    rows = database.by_id(Operation, ids)
     return {pk: Cancellation(word) for pk, word in rows.values_list("pk", "cancellation")}
 
 

@@ -59,11 +59,12 @@ class StopReport:
     why: str
     decision: int
     at: datetime
-    open: tuple[int, ...]  # operations that have left and may still have their effect
+    open: tuple[int, ...]  # its operations that have left and may still have their effect
     never_sent: tuple[int, ...]  # operations that were listed and will not be sent
     held: tuple[int, ...] = ()  # inputs of the task that waited, and are sent only if a person releases them
     descendants: int = 0  # tasks that worked for it alone, and were stopped with it: those with this stop_decision
     goes_on: tuple[GoesOn, ...] = ()  # the first hundred that go on, each with the reason
+    open_below: tuple[int, ...] = ()  # as `open`, of those that worked for it alone and are over
 
 
 class How(TypedDict, total=False):
@@ -195,6 +196,7 @@ def _commit(task_id: int, press: Press) -> StopReport:
             if press.cancel:
                 own = Operation.objects.filter(closing.MAY_GO_ON, task=task)
                 closing.cancel_open_operations(own, decision, now)
+                closing.cancel_below(task, decision, now)
         telling.of_tasks(signals.tasks_stopped, (*ended, *closed), decision)
         going_on = [pk for pk in descendants.alive_below([task_id]) if pk != task_id]
         changed = holds.apply(going_on, decision, now) if going_on else []
@@ -273,6 +275,7 @@ def _report(
         descendants=len(closed),
         held=tuple(held),
         goes_on=goes_on,
+        open_below=tuple(closing.open_below(task)),
     )
 
 

@@ -167,11 +167,31 @@ def test_a_stop_that_abandons_asks_nobody_and_accounts_for_what_goes_on(desk: ty
     assert operation.cancellation == Cancellation.REQUESTED  # a second press asks for what the first left out
 
 
+def test_a_second_press_asks_for_what_the_first_left_out_below_too(desk: type[Desk]) -> None:
+    root = begin("Parent")
+    operation = accepted(begin("Job", serves=[root]))
+    assert stop(root.task_id, policy="test", cancel=False).open_below == (operation.pk,)
+    assert not Decision.objects.filter(verb="cancel").exists()
+    assert stop(root.task_id, policy="test").why == "already_stopped"
+    operation.refresh_from_db()
+    assert operation.cancellation == Cancellation.REQUESTED
+
+
 def test_whoever_wants_to_waits_until_a_cancel_is_confirmed(desk: type[Desk], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "script", (CancelReply(Claim.CANCELLED, answer=Answer(Claim.CANCELLED, ref="7")),))
     run = begin("Job")
     operation = accepted(run)
     report = stop(run.task_id, policy="test")
+    assert confirm(report, deadline=HANG_GUARD) == {operation.pk: Cancellation.CONFIRMED}
+
+
+def test_the_wait_is_for_what_children_have_sent_too(desk: type[Desk], monkeypatch: pytest.MonkeyPatch) -> None:
+    """R2, R31: the stop has asked for these cancels as well."""
+    monkeypatch.setattr(desk, "script", (CancelReply(Claim.CANCELLED, answer=Answer(Claim.CANCELLED, ref="7")),))
+    root = begin("Parent")
+    operation = accepted(begin("Job", serves=[root]))
+    report = stop(root.task_id, policy="test")
+    assert report.open == ()
     assert confirm(report, deadline=HANG_GUARD) == {operation.pk: Cancellation.CONFIRMED}
 
 

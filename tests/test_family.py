@@ -158,6 +158,49 @@ def test_what_a_stopped_child_has_sent_is_cancelled_and_what_it_sends_is_refused
     assert child.call("job", connector="tools", key="next", send=lambda op: "sent").ignored
 
 
+def test_what_those_below_have_sent_is_asked_back_and_told_also_of_those_that_have_finished(
+    tools: None, ann: User
+) -> None:
+    """R2, R6: the answer accounts for all that has left on the task's behalf, and a press reaches it."""
+    root, other = begin("root", owner=ann), begin("other", owner=ann)
+    child = begin("child", serves=[root])
+    done, needed = begin("done", serves=[child]), begin("needed elsewhere", serves=[root, other])
+    sent = {}
+    for run in (root, child, done, needed):
+        with run.dispatch("job", connector="tools", key="k") as op:
+            op.accepted("7")
+        sent[run] = op.id
+    done.finish()
+    needed.finish()
+    report = stop(root.task_id, by=ann)
+    assert (report.open, report.open_below) == ((sent[root],), (sent[child], sent[done]))
+    asked = Decision.objects.filter(verb="cancel").values_list("operation", flat=True)
+    assert set(asked) == {sent[root], sent[child], sent[done]}
+    again = stop(root.task_id, by=ann)
+    assert (again.open, again.open_below) == (report.open, report.open_below)
+    assert stop(other.task_id, by=ann).open_below == (sent[needed],)
+    newer = begin(other.task_id, by=ann)
+    with begin("left behind", serves=[newer]).dispatch("job", connector="tools", key="k") as op:
+        op.accepted("7")
+    begin(other.task_id)
+    assert stop(other.task_id, by=ann).open_below == (sent[needed], op.id)
+
+
+def test_what_a_child_has_sent_for_another_one_since_is_that_ones_alone(tools: None, ann: User) -> None:
+    """R30: it was stopped with the first, and has worked and finished for the other."""
+    root, other = begin("root", owner=ann), begin("other", owner=ann)
+    child = begin("child", serves=[root])
+    stop(root.task_id, by=ann)
+    again = begin(child.task_id, serves=[other], by=ann)
+    with again.dispatch("job", connector="tools", key="k") as op:
+        op.accepted("7")
+    again.finish()
+    assert stop(root.task_id, by=ann).open_below == ()
+    assert not Decision.objects.filter(verb="cancel").exists()
+    assert stop(other.task_id, by=ann).open_below == (op.id,)
+    assert list(differences()) == []
+
+
 def test_a_live_run_of_the_parent_may_begin_a_child_again_that_was_stopped_with_the_old_one(ann: User) -> None:
     root = begin("root", owner=ann)
     child = begin("child", serves=[root])

@@ -382,6 +382,19 @@ class TestFamily:
             "A newer run has begun since this page was drawn: nothing was stopped."
         )
 
+    def test_the_answer_to_a_stop_counts_what_is_open_of_those_below(self, ann: User) -> None:
+        """R6: nothing of the task itself is open, and what its child has sent goes on at its provider."""
+        root = begin("root", owner=ann)
+        child = begin("child", serves=[root])
+        with child.dispatch("job", connector="tools", key="k") as op:
+            op.accepted("7")
+        told = "1 operation of tasks below it has left and may still have its effect."
+        answer = said(press(ann, root.task_id, "stop", run=1))
+        assert answer == f"1 task that worked for it was stopped with it. {told}"
+        assert told in said(press(ann, root.task_id, "stop", run=1))
+        op.succeeded("done")
+        assert told not in said(press(ann, root.task_id, "stop", run=1))
+
     def test_a_child_that_a_person_began_while_its_parent_was_over_is_told_as_being_on_its_own(self, ann: User) -> None:
         """R4: a press on its parent does not reach it, and none is offered for it."""
         root = begin("root", owner=ann)

@@ -308,6 +308,7 @@ class StopOut(Out):
     held: list[int]
     descendants: int
     goes_on: list[GoesOnOut]
+    open_below: list[int]
 
 
 class DoneOut(Out):

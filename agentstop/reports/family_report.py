@@ -161,8 +161,11 @@ def press(done: StopReport) -> str:
 
 
 def tell_press(done: StopReport) -> list[str]:
-    """What a press did to others: how many were stopped with the task, and how many go on, and why."""
+    """What a press did to others: how many were stopped with the task, what they have open, who goes on and why."""
+    if done.why == "newer_run":
+        return []
     told = [str(family_words.STOPPED_WITH_IT % {"count": done.descendants})] if done.descendants else []
-    goes_on = Counter(one.why for one in done.goes_on) if done.why != "newer_run" else Counter()
+    told += [str(family_words.OPEN_BELOW % {"count": len(done.open_below)})] if done.open_below else []
+    goes_on = Counter(one.why for one in done.goes_on)
     told += [str(text % {"count": goes_on[why]}) for why, text in family_words.GOES_ON.items() if goes_on[why]]
     return [*told, gettext(family_words.MORE_GO_ON)] if len(done.goes_on) == NAMED else told

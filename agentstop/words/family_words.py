@@ -59,6 +59,11 @@ STOPPED_WITH_IT = ngettext_lazy(
     "%(count)d tasks that worked for it were stopped with it.",
     "count",
 )
+OPEN_BELOW = ngettext_lazy(
+    "%(count)d operation of tasks below it has left and may still have its effect.",
+    "%(count)d operations of tasks below it have left and may still have their effect.",
+    "count",
+)
 
 # What the answer to a Stop says of the tasks below it that go on: keyed by `why` of a GoesOn.
 GOES_ON = {

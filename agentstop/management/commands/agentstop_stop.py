@@ -72,6 +72,7 @@ def _answer(answer: Answer[StopReport]) -> dict[str, Any]:
         "open": list(report.open),
         "never_sent": list(report.never_sent),
         "descendants": report.descendants,
+        "open_below": list(report.open_below),
     }
 
 
@@ -80,4 +81,7 @@ def _line(told: dict[str, Any]) -> str:
         return f"task {told['task']}: NOT STOPPED: {told['error']}"
     what = "stopped" if told["stopped"] else told["why"].replace("_", " ")
     left = f"{len(told['open'])} operations open, {len(told['never_sent'])} never sent"
-    return f"task {told['task']}: {what} ({left}, {told['descendants']} descendants stopped with it)"
+    below = f"{told['descendants']} descendants stopped with it"
+    if told["open_below"]:
+        below += f", {len(told['open_below'])} operations open below it"
+    return f"task {told['task']}: {what} ({left}, {below})"
