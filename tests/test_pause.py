@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
+from itertools import permutations
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 
-from agentstop import holds
+from agentstop import database, family, holds
 from agentstop import waiting as waiting_module
 from agentstop.exceptions import Denied, Paused, Stopped, TaskNotFound
 from agentstop.models import Decision, Operation, Task
+from agentstop.models import Run as RunRow
 from agentstop.outcomes import Outcome
 from agentstop.pause import pause, resume
 from agentstop.runs import Run, begin
-from agentstop.stop import stop
+from agentstop.stop import StopReport, stop
 from agentstop.verify import differences
+from tests.apart import waiting_for_locks
 from tests.conftest import HANG_GUARD, InThread
+from tests.counted import eventually
+from tests.pair import Pair
 
 Caller = Callable[[Run], Outcome]
 Start = Callable[[Caller, Run], Future[Outcome]]
@@ -178,22 +185,84 @@ def test_it_needs_its_own_right(ann: User, ben: User) -> None:
     assert state(run) == "active"
 
 
+VERBS: tuple[Verb, ...] = (pause, resume, stop, begin)
+End = tuple[tuple[str, ...], str, int | None, tuple[str, ...]]
+
+
+def told(verb: Verb, run: Run, by: User) -> str:
+    """What the person is answered."""
+    try:
+        answer = verb(run.task_id, by=by)
+    except (Paused, Stopped) as refusal:
+        return refusal.reason
+    return answer.why or "stopped" if isinstance(answer, StopReport) else "begun" if verb is begin else str(answer)
+
+
+def end_of(run: Run, answers: Sequence[str]) -> End:
+    task = Task.objects.get(pk=run.task_id)
+    states = RunRow.objects.filter(task=task).order_by("number").values_list("state", flat=True)
+    return tuple(answers), task.state, task.live_run, tuple(states)
+
+
+def one_after_the_other(order: Sequence[Verb], by: User) -> End:
+    run = begin("x", owner=by)
+    answers = {verb: told(verb, run, by) for verb in order}
+    return end_of(run, [answers[verb] for verb in VERBS])
+
+
 def test_pause_stop_and_begin_at_the_same_instant_end_in_one_state_that_the_facts_give(
     ann: User, in_thread: InThread
 ) -> None:
+    """R4, R33: as one after the other would, in some order, with each answer true of it; and nothing is stuck."""
+    possible = {one_after_the_other(order, ann) for order in permutations(VERBS)}
+    pair = Pair(in_thread, *(partial(told, verb, by=ann) for verb in VERBS))
     for _ in range(10):
-        run, go = begin("x", owner=ann), threading.Barrier(4)
-
-        def at_once(verb: Verb, go: threading.Barrier = go, run: Run = run) -> None:
-            go.wait(HANG_GUARD)
-            try:
-                verb(run.task_id, by=ann)
-            except (Paused, Stopped):
-                return
-
-        for future in [in_thread(at_once, verb) for verb in (pause, stop, begin, resume)]:
-            future.result(HANG_GUARD)
+        run = begin("x", owner=ann)
+        assert end_of(run, pair.race(run)) in possible
+        stop(run.task_id, by=ann)
+        assert (state(run), RunRow.objects.filter(task=run.task_id, state="live").count()) == ("stopped", 0)
+        begin(run.task_id, by=ann).check()
+    pair.end()
     assert list(differences()) == []
+
+
+def stopped_amid_a_pause(run: Run, in_thread: InThread, monkeypatch: pytest.MonkeyPatch) -> Future[Any]:
+    """The pause has found the task at work, and not written yet, when Stop is pressed."""
+    there, go, apply = threading.Event(), threading.Event(), holds.apply
+
+    def held(*args: Any, **options: Any) -> list[int]:
+        there.set()
+        assert go.wait(HANG_GUARD)
+        return apply(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(holds, "apply", held)
+        pausing = in_thread(pause, run.task_id)
+        assert there.wait(HANG_GUARD)
+        pressed = in_thread(stop, run.task_id)
+        if database.is_postgresql():
+            eventually(lambda: pressed.done() or waiting_for_locks() > 0, True)
+        go.set()
+        pausing.result(HANG_GUARD)
+    return pressed
+
+
+def test_a_stop_waits_for_a_pause_that_is_being_written_and_ends_it(
+    in_thread: InThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begin("x")
+    assert stopped_amid_a_pause(run, in_thread, monkeypatch).result(HANG_GUARD).stopped
+    assert state(run) == "stopped"
+    assert list(differences()) == []
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite lets one writer at a time")
+def test_without_the_lock_a_pause_would_undo_the_stop(in_thread: InThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the test above can fail."""
+    run = begin("x")
+    monkeypatch.setattr(family, "locked_task", lambda task_id: Task.objects.get(pk=task_id))
+    stopped_amid_a_pause(run, in_thread, monkeypatch).result(HANG_GUARD)
+    assert state(run) == "paused"
 
 
 def born_paused(*parents: Run) -> Run:
