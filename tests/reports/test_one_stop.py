@@ -14,6 +14,7 @@ from django.test import Client
 from agentstop import alive, inputs, pushes
 from agentstop.compensate import compensate
 from agentstop.exceptions import AgentStopError
+from agentstop.heartbeat import extend
 from agentstop.models import Decision
 from agentstop.models import Run as RunRow
 from agentstop.pause import pause, resume
@@ -82,9 +83,16 @@ def in_flight(run: Run) -> None:
     inputs.add(run.task_id, "go on")
 
 
+def sent(run: Run) -> tuple[int, int]:
+    """The job under way, and its attempt."""
+    job = operation(run, "job")
+    return job.pk, job.tries.get().pk
+
+
 Act = Callable[[Run, User], Any]
 ACTS: dict[str, Act] = {
     "a heartbeat": lambda run, ann: alive.beat([(run.task_id, run.number)]),
+    "its sender's heartbeat": lambda run, ann: extend(*sent(run), 30.0),
     "a check": lambda run, ann: run.check(),
     "the run's own end": lambda run, ann: run.finish(),
     "its failure": lambda run, ann: run.fail("late"),
