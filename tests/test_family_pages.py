@@ -392,8 +392,12 @@ class TestFamily:
         answer = said(press(ann, root.task_id, "stop", run=1))
         assert answer == f"1 task that worked for it was stopped with it. {told}"
         assert told in said(press(ann, root.task_id, "stop", run=1))
+        family = page(ann, root.task_id, "family/")
+        assert told in family and "<p>1 operation open</p>" in family
         op.succeeded("done")
         assert told not in said(press(ann, root.task_id, "stop", run=1))
+        family = page(ann, root.task_id, "family/")
+        assert told not in family and "operation open" not in family
 
     def test_a_child_that_a_person_began_while_its_parent_was_over_is_told_as_being_on_its_own(self, ann: User) -> None:
         """R4: a press on its parent does not reach it, and none is offered for it."""

@@ -11,7 +11,7 @@ from agentstop import closing, database
 from agentstop.composed import Composed
 from agentstop.descendants import ALIVE
 from agentstop.holds import open_causes
-from agentstop.models import Decision, Run, ServingLink, Task
+from agentstop.models import Decision, Operation, Run, ServingLink, Task
 from agentstop.models.facts import Decided, Effect
 from agentstop.states import RunState, TaskState
 
@@ -110,6 +110,13 @@ def stopped_with(task: Task) -> QuerySet[Decision]:
         cause__in=presses, verb=Decided.STOP, effect=Effect.APPLIED, operation__isnull=True
     )
     return stops.select_related("task").order_by("pk")
+
+
+def open_below(task: Task) -> Mapping[int, int]:
+    """How many operations may still have their effect of each task that a stop of this one has reached."""
+    found = database.by_id(Operation, closing.open_below(task))
+    counted = found.order_by().values("task").annotate(many=Count("pk"))
+    return dict(counted.values_list("task", "many"))
 
 
 def known_children(task: Task, children: Sequence[Task] | QuerySet[Task]) -> tuple[KnownChild, ...]:

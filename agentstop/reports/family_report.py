@@ -153,6 +153,16 @@ def _hold(hold: Decision) -> Hold:
     return Hold(name_of(root.by) or root.policy, root.reason, hold.at, through)
 
 
+def tell_open(many: int) -> str:
+    """How many operations of a task may still have their effect; nothing where none may."""
+    return str(family_words.OPEN % {"number": many}) if many else ""
+
+
+def tell_open_below(many: int) -> str:
+    """As `tell_open`, of all tasks below one that was stopped."""
+    return str(family_words.OPEN_BELOW % {"count": many}) if many else ""
+
+
 def press(done: StopReport) -> str:
     """The sentence for a press that has stopped nothing of the task itself, not translated yet."""
     if done.why == "finished" and done.descendants:
@@ -165,7 +175,7 @@ def tell_press(done: StopReport) -> list[str]:
     if done.why == "newer_run":
         return []
     told = [str(family_words.STOPPED_WITH_IT % {"count": done.descendants})] if done.descendants else []
-    told += [str(family_words.OPEN_BELOW % {"count": len(done.open_below)})] if done.open_below else []
+    told += [tell_open_below(len(done.open_below))] if done.open_below else []
     goes_on = Counter(one.why for one in done.goes_on)
     told += [str(text % {"count": goes_on[why]}) for why, text in family_words.GOES_ON.items() if goes_on[why]]
     return [*told, gettext(family_words.MORE_GO_ON)] if len(done.goes_on) == NAMED else told

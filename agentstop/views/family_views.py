@@ -68,18 +68,23 @@ def _begun(request: HttpRequest, task: int, run: int) -> str:
 
 @address("GET", "HEAD")
 def family(request: HttpRequest, task: int) -> HttpResponse:
-    """All children of a task, and all that was stopped with it, in pages."""
+    """All children of a task, and all that was stopped with it, in pages, with what these have open."""
     told, _ = report.load(task, request.user)
     found = permissions.get_visible(request.user, task)
     children = Paginator(family_account.children_of(found), PAGE).get_page(request.GET.get("children"))
     stopped = Paginator(family_account.stopped_with(found), PAGE).get_page(request.GET.get("stopped"))
     known = family_account.known_children(found, list(children.object_list))
+    left = family_account.open_below(found)
     context = {
         "report": told,
         "children": children,
         "told": [_child(request.user, child, found) for child in known],
         "stopped": stopped,
-        "with_it": [_relative(request.user, decision.task) for decision in stopped.object_list],
+        "with_it": [
+            (_relative(request.user, decision.task), family_report.tell_open(left.get(decision.task_id, 0)))
+            for decision in stopped.object_list
+        ],
+        "open_below": family_report.tell_open_below(sum(left.values())),
         "state": TaskState(found.state),
     }
     return render(request, "agentstop/family.html", context)

@@ -59,6 +59,7 @@ STOPPED_WITH_IT = ngettext_lazy(
     "%(count)d tasks that worked for it were stopped with it.",
     "count",
 )
+OPEN = ngettext_lazy("%(number)s operation open", "%(number)s operations open", "number")
 OPEN_BELOW = ngettext_lazy(
     "%(count)d operation of tasks below it has left and may still have its effect.",
     "%(count)d operations of tasks below it have left and may still have their effect.",
