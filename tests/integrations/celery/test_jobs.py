@@ -5,11 +5,16 @@ The ungated job goes wrong first; the ledger of the sandbox is the referee.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import redis
 from celery import chain, chord, group
+from celery.result import AsyncResult
+from django.utils import timezone
 
 from agentstop.integrations.celery import HEADER, REFUSED
 from agentstop.models import Operation
@@ -50,6 +55,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 STOPPED = (REFUSED, "stopped")
 PAUSE = {"policy": "test"}
+THREADS = 4  # of the worker
 
 
 def done(sandbox: SandboxClient, label: str) -> int:
@@ -60,12 +66,31 @@ def at_end(run: Run) -> None:
     assert list(differences()) == []
 
 
+@contextmanager
+def busy(sandbox: SandboxClient) -> Iterator[list[AsyncResult]]:
+    """All threads of the worker are taken by another task's jobs: whatever else is due has to wait for the end."""
+    run = begin("Busy")
+    sandbox.hold("received")
+    jobs = [ask.apply_async((f"b{n}", "notify.post", words(f"b{n}"), f"b{n}"), run=run) for n in range(THREADS)]
+    yield jobs
+    sandbox.release("received")
+    assert [state_of(job)[0] for job in jobs] == ["SUCCESS"] * THREADS
+
+
+def in_retry_wait(sandbox: SandboxClient, job: AsyncResult, label: str) -> None:
+    """Its first try is over; the next one, whose time may have come, has no thread."""
+    go(label)
+    sandbox.wait("received", count=THREADS)
+    eventually(lambda: job.state, "RETRY")
+
+
 def test_ungated_a_retry_that_waits_sends_after_the_stop(sandbox: SandboxClient) -> None:
     run = begin("Notify")
     job = ungated_retry.apply_async(("wild",))
     until("tried:wild")
-    stop(run.task_id, policy="test")
-    go("wild")
+    with busy(sandbox):
+        in_retry_wait(sandbox, job, "wild")
+        stop(run.task_id, policy="test")
     job.get(timeout=60)
     assert done(sandbox, "wild") == 1
 
@@ -76,10 +101,11 @@ def test_a_retry_that_waits_is_refused_once_the_task_is_stopped(sandbox: Sandbox
     job = retrying.apply_async(("main",), run=run)
     beside = notify.apply_async(("other",), run=other)
     until("tried:main")
-    stop(run.task_id, policy="test")
-    go("main")
-    assert state_of(job) == STOPPED
     assert state_of(beside) == ("SUCCESS", "")
+    with busy(sandbox):
+        in_retry_wait(sandbox, job, "main")
+        stop(run.task_id, policy="test")
+    assert state_of(job) == STOPPED
     assert (done(sandbox, "main"), done(sandbox, "other")) == (0, 1)
     assert refusals(run) == {("main", "stopped"): 1}
     assert of_key(run.task_id, "main").label is Label.NOT_SENT
@@ -97,20 +123,20 @@ def test_without_a_stop_the_retry_is_the_second_attempt_of_the_same_operation(sa
     assert run.context() == ["told main"]
 
 
-def test_jobs_that_wait_for_their_time_or_for_a_worker_are_refused(sandbox: SandboxClient) -> None:
-    """R10. Prefetched behind four that are busy, and those with a countdown: none of them sends."""
-    run, busy = begin("Notify"), begin("Busy")
-    sandbox.hold("received")
-    first = [ask.apply_async((f"b{n}", "notify.post", words(f"b{n}"), f"b{n}"), run=busy) for n in range(4)]
-    sandbox.wait("received", count=4)
-    waiting = [notify.apply_async((f"main {n}",), run=run) for n in range(3)]
-    later = notify.apply_async(("later",), run=run, countdown=1)
-    stop(run.task_id, policy="test")
-    sandbox.release("received")
-    assert [state_of(job) for job in [*waiting, later]] == [STOPPED] * 4
-    assert [state_of(job)[0] for job in first] == ["SUCCESS"] * 4
-    assert sum(done(sandbox, label) for label in ("main 0", "main 1", "main 2", "later")) == 0
-    assert set(refusals(run).values()) == {1} and len(refusals(run)) == 4
+def test_jobs_that_wait_for_their_time_or_for_a_worker_are_refused(sandbox: SandboxClient, store: redis.Redis) -> None:
+    """R10. Prefetched behind those that are busy, with a countdown, or an eta: the worker has them, and none sends."""
+    run = begin("Notify")
+    with busy(sandbox):
+        sandbox.wait("received", count=THREADS)
+        jobs = [notify.apply_async((f"main {n}",), run=run) for n in range(3)]
+        jobs.append(notify.apply_async(("countdown",), run=run, countdown=1))
+        jobs.append(notify.apply_async(("eta",), run=run, eta=timezone.now() + timedelta(seconds=1)))
+        eventually(lambda: store.hlen("unacked"), THREADS + len(jobs))  # none is in the queue any more
+        stop(run.task_id, policy="test")
+    assert [state_of(job) for job in jobs] == [STOPPED] * len(jobs)
+    labels = ["main 0", "main 1", "main 2", "countdown", "eta"]
+    assert sum(done(sandbox, label) for label in labels) == 0
+    assert refusals(run) == {(label, "stopped"): 1 for label in labels}
 
 
 def test_a_run_may_be_superseded_and_its_jobs_with_it(sandbox: SandboxClient) -> None:
