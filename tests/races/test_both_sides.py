@@ -43,7 +43,10 @@ ROWS = [
     Row("P8 response read, not admitted", "P8", ACTIVE, DONE),
 ]
 
+EACH = [next(row for row in ROWS if row.point.startswith(f"P{n}")) for n in range(9)]  # one of each point
+
 every_row = pytest.mark.parametrize("row", ROWS, ids=[row.point for row in ROWS])
+each_point = pytest.mark.parametrize("row", EACH, ids=[row.point for row in EACH])
 
 
 @every_row

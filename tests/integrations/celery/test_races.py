@@ -18,7 +18,7 @@ from tests.integrations.celery.conftest import StartWorker, told, until
 from tests.races.conftest import Play
 from tests.races.scene import Row
 from tests.races.senders import Got, Sender
-from tests.races.test_both_sides import ROWS
+from tests.races.test_both_sides import each_point, every_row
 from tests.races.test_both_sides import test_a_stop_after_the_point_was_passed as stop_after
 from tests.races.test_both_sides import test_a_stop_before_the_point_is_passed as stop_before
 
@@ -67,14 +67,11 @@ def process(start_worker: StartWorker) -> None:
     start_worker(at_once=8, settling=30.0)
 
 
-SOME = [row for row in ROWS if row.point.startswith(("P0", "P3", "P6", "P7"))]  # once passed, little is Celery's
-
-
-@pytest.mark.parametrize("row", ROWS, ids=[row.point for row in ROWS])
+@every_row
 def test_a_stop_before_the_point_is_passed_by_a_job(row: Row, store: redis.Redis, play: Play) -> None:
     stop_before(row, Worker(store), play)
 
 
-@pytest.mark.parametrize("row", SOME, ids=[row.point for row in SOME])
+@each_point
 def test_a_stop_after_the_point_was_passed_by_a_job(row: Row, store: redis.Redis, play: Play) -> None:
     stop_after(row, Worker(store), play)

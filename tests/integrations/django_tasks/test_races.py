@@ -13,14 +13,11 @@ from agentstop.testing.sandbox.client import SandboxClient
 from tests.integrations.django_tasks.conftest import HELD, WorkerProcess
 from tests.races.conftest import Play
 from tests.races.scene import Row
-from tests.races.test_both_sides import ROWS
+from tests.races.test_both_sides import each_point
 from tests.races.test_both_sides import test_a_stop_after_the_point_was_passed as stop_after
 from tests.races.test_both_sides import test_a_stop_before_the_point_is_passed as stop_before
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race]
-
-EACH = [next(row for row in ROWS if row.point.startswith(f"P{n}")) for n in range(9)]
-LOST = [row for row in EACH if not row.completes]  # once the point is passed, little is the queue's
 
 
 @pytest.fixture
@@ -31,11 +28,11 @@ def sender(process: WorkerProcess, sandbox: SandboxClient) -> Iterator[WorkerPro
     process.rest()
 
 
-@pytest.mark.parametrize("row", EACH, ids=[row.point for row in EACH])
+@each_point
 def test_a_stop_before_the_point_is_passed_by_a_job_of_django(row: Row, sender: WorkerProcess, play: Play) -> None:
     stop_before(row, sender, play)
 
 
-@pytest.mark.parametrize("row", LOST, ids=[row.point for row in LOST])
+@each_point
 def test_a_stop_after_the_point_was_passed_by_a_job_of_django(row: Row, sender: WorkerProcess, play: Play) -> None:
     stop_after(row, sender, play)
