@@ -145,6 +145,14 @@ def notify(label: str) -> str:
     return f"told {label}"
 
 
+@app.task(base=GatedTask, connector="sandbox", action=NOTIFY, key="{label}")
+def whole(label: str, text: str, seconds: float, sandbox: dict[str, Any]) -> None:
+    """One job, one operation, which asks for what a provider's own send would."""
+    op = current_operation.get()
+    assert op is not None
+    write(label, op.idempotency_key, **sandbox)
+
+
 @app.task(
     base=GatedTask, bind=True, connector="sandbox", action=NOTIFY, key="{label}", comes_back=1.0,
     autoretry_for=(Exception,), retry_kwargs={"countdown": 0, "max_retries": 3},

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import redis
 
+from agentstop.integrations.celery import REFUSED
 from agentstop.runs import Run
 from tests.conftest import HANG_GUARD
 from tests.integrations.celery import app as jobs
-from tests.integrations.celery.conftest import StartWorker, told, until
+from tests.integrations.celery.conftest import StartWorker, state_of, told, until
 from tests.races.conftest import Play
 from tests.races.scene import Row
 from tests.races.senders import Got, Sender
-from tests.races.test_both_sides import each_point, every_row
+from tests.races.test_both_sides import EACH, each_point, every_row
 from tests.races.test_both_sides import test_a_stop_after_the_point_was_passed as stop_after
 from tests.races.test_both_sides import test_a_stop_before_the_point_is_passed as stop_before
 
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.race, pytest.
 
 
 class Worker(Sender):
-    """Sends by jobs; held at a point of our own side by what the test has written to Redis."""
+    """Sends by jobs whose own call is the gate; held at a point of our own by what the test has written to Redis."""
 
     def __init__(self, store: redis.Redis) -> None:
         self._store = store
@@ -62,6 +63,21 @@ class Worker(Sender):
         jobs.rest.apply_async().get(timeout=HANG_GUARD)
 
 
+class AsOne(Worker):
+    """Sends by jobs each of which is one operation: whoever waits for it hears no sooner than the job ends."""
+
+    def __init__(self, store: redis.Redis) -> None:
+        super().__init__(store)
+        self._ids: dict[str, str] = {}
+
+    def start(self, name: str, run: Run, action: str, args: Mapping[str, Any]) -> None:
+        self._ids[name] = jobs.whole.apply_async(kwargs=dict(args), run=run).id
+
+    def got(self, name: str) -> Got:
+        state, _ = state_of(jobs.app.AsyncResult(self._ids[name]))
+        return Got({"SUCCESS": "accepted", "FAILURE": "failed", REFUSED: "ignored"}[state])
+
+
 @pytest.fixture(scope="module")
 def process(start_worker: StartWorker) -> None:
     start_worker(at_once=8, settling=30.0)
@@ -75,3 +91,21 @@ def test_a_stop_before_the_point_is_passed_by_a_job(row: Row, store: redis.Redis
 @each_point
 def test_a_stop_after_the_point_was_passed_by_a_job(row: Row, store: redis.Redis, play: Play) -> None:
     stop_after(row, Worker(store), play)
+
+
+OWN = [row for row in EACH if row.at in ("", "P1", "received", "accepted", "effect", "P8")]  # held where a job comes by
+LOST = [row for row in OWN if not row.completes]  # ends by an error of its own, which is a failure of the job
+
+
+@pytest.mark.parametrize("row", [row for row in OWN if row.completes], ids=lambda row: row.point)
+def test_a_stop_before_the_point_is_passed_by_a_job_that_is_one_operation(
+    row: Row, store: redis.Redis, play: Play
+) -> None:
+    stop_before(row, AsOne(store), lambda row, sender: play(row, sender, beside=Worker(store)))
+
+
+@pytest.mark.parametrize("row", LOST, ids=lambda row: row.point)
+def test_a_stop_after_the_response_to_a_job_that_is_one_operation_was_lost(
+    row: Row, store: redis.Redis, play: Play
+) -> None:
+    stop_after(row, AsOne(store), lambda row, sender: play(row, sender, beside=Worker(store)))
