@@ -7,7 +7,7 @@ outside holds is left out, with all that it holds in turn; what remains is locke
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import models
@@ -190,12 +190,18 @@ def _holders(tasks: Sequence[int]) -> dict[int, int]:
     for child, parent, live in served(tasks):
         needs[child].append((parent, live))
 
-    def above(task: int) -> Iterator[int]:
-        for parent, live in needs[task]:
-            if live:
-                yield parent
-            else:
-                yield from above(parent)
-
-    found = {task: min(above(task), default=None) for task in tasks}
+    found = {task: _first_above(task, needs) for task in tasks}
     return {task: holder for task, holder in found.items() if holder is not None}
+
+
+def _first_above(task: int, needs: Mapping[int, Sequence[tuple[int, bool]]]) -> int | None:
+    """Each that has ended is looked at once: there may be thousands one above the other, and many ways to one."""
+    found, seen, left = list[int](), {task}, [task]
+    while left:
+        for parent, live in needs.get(left.pop(), ()):
+            if live:
+                found.append(parent)
+            elif parent not in seen:
+                seen.add(parent)
+                left.append(parent)
+    return min(found, default=None)

@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
 from agentstop import database, inputs, wake
+from agentstop.descendants import GoesOn
 from agentstop.exceptions import Refused, Stopped
 from agentstop.models import Decision, Input, InputEvent, ServingLink, Task
 from agentstop.models import Run as RunRow
@@ -32,7 +33,7 @@ from tests.trees import SHAPES, half_held, tree
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MANY, HUNDREDS = 10_000, database.BATCH + 100
+MANY, THOUSANDS, HUNDREDS = 10_000, 3_000, database.BATCH + 100
 
 only_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no NOTIFY and no such plan")
 
@@ -86,6 +87,17 @@ def test_of_ten_thousand_that_go_on_the_first_hundred_are_named() -> None:
     assert report.descendants == 0
     assert [one.task for one in report.goes_on] == list(range(first, first + 100))
     assert {(one.why, one.by) for one in report.goes_on} == {("held", other.task_id)}
+
+
+@pytest.mark.parametrize("shape", ["chain", "diamond"])
+def test_why_one_goes_on_below_thousands_that_have_ended_is_told(shape: str) -> None:
+    """R31: however deep it is, and however many ways lead up from it."""
+    root, first = tree(shape, THOUSANDS)
+    last = first + THOUSANDS - 1
+    Task.objects.filter(pk__range=(first, last - 1)).update(state="finished", live_run=None)
+    RunRow.objects.filter(task__gte=first, task__lt=last).update(state="finished", ended_at=database.now())
+    Task.objects.filter(pk=last).update(detached=True)
+    assert stop(root.task_id).goes_on == (GoesOn(last, "detached"),)
 
 
 def test_what_was_typed_for_hundreds_of_children_is_held_and_what_they_have_sent_is_asked_back(tools: None) -> None:
