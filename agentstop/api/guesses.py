@@ -48,6 +48,7 @@ def _network(address: str) -> str:
         found = ip_address(address)
     except ValueError:
         return address[:100]
+    found = getattr(found, "ipv4_mapped", None) or found  # as a socket for both kinds tells of those of the old one
     return str(ip_network((found, 64), strict=False)) if isinstance(found, IPv6Address) else str(found)
 
 

@@ -113,6 +113,13 @@ def test_who_guesses_is_told_to_wait_and_the_right_token_is_let_in(
     assert [each.action for each in caplog.records if hasattr(each, "action")].count("tokens_guessed") == 1
 
 
+def test_those_who_come_by_ipv4_are_told_apart_on_a_socket_for_both_kinds() -> None:
+    counted = guesses.Guesses()
+    told = [counted.wrong("::ffff:192.0.2.1") > 0 for _ in range(guesses.MOST + 1)]
+    assert told == [False] * guesses.MOST + [True]
+    assert counted.wrong("::ffff:192.0.2.2") == 0 < counted.wrong("192.0.2.1")
+
+
 def test_guesses_are_forgotten_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guesses, "ADDRESSES", 2)
     clock, counted = [0.0], guesses.Guesses()
