@@ -110,6 +110,10 @@ class _Watched:
         value = self.read[name] = getattr(self._report, name)
         return value
 
+    def __getattr__(self, name: str) -> Any:
+        """As a site's own tags and filters read a report."""
+        return self[name]
+
 
 def in_list(report: TaskReport, role: Role) -> SafeString:
     """The task's row in a list of tasks. A site overrides the template to link to a page of its own."""

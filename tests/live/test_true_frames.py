@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 
 from agentstop import fragments, inputs, looks
+from agentstop.accounts import account
 from agentstop.answers import answer, decline
 from agentstop.exceptions import AgentStopError
 from agentstop.fragments import Picture, Piece
@@ -19,6 +20,8 @@ from agentstop.freeze import freeze, in_force, unfreeze
 from agentstop.looks import Reader, Wanted
 from agentstop.models import Input, Operation, Question, Task
 from agentstop.pause import pause, resume
+from agentstop.reports import report
+from agentstop.reports.role import Role
 from agentstop.runs import Run, begin
 from agentstop.settlement import settle_by_hand
 from agentstop.stop import stop
@@ -168,3 +171,18 @@ def test_a_part_that_were_kept_too_long_would_be_found(ann: User, olga: User, mo
     monkeypatch.setattr(fragments.Drawn, "is_of", lambda self, report: True)
     with pytest.raises(AssertionError):
         test_after_any_life_an_open_page_shows_what_a_fresh_one_does(ann, olga, 1)
+
+
+def test_what_a_sites_own_tags_read_of_a_report_counts_as_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are Python, and read attributes."""
+    monkeypatch.setattr(fragments, "render_to_string", lambda _, context: f"<p >{context['report'].title}</p>")
+
+    def drawn(before: Picture | None) -> Picture:
+        found = account.load(run.task_id)
+        assert found is not None
+        return fragments.draw(report.tell(found), Role(may_stop=True), before, whole=False)
+
+    first = drawn(None)
+    assert drawn(first).pieces["task"] is first.pieces["task"]
+    Task.objects.filter(pk=run.task_id).update(title="another")
+    assert drawn(first).in_lists == "<p >another</p>"
