@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agentstop import lifecycle
-from agentstop.accounts import account, selection
+from agentstop.accounts import account, presence, selection
 from agentstop.exceptions import TaskNotFound
 from agentstop.models import Operation, Receipt, Run, Task
 from agentstop.reports import remedies, report
@@ -43,6 +43,20 @@ def succeed_with(ann: User, result: Any, key: str = "k") -> OperationReport:
     run = begin("Report", owner=ann)
     run.call("file.upload", {"path": "/a"}, connector="tools", key=key, send=lambda op: result)
     return the_one(run.task_id)
+
+
+def test_a_task_that_begins_while_it_is_read_is_told_with_its_run(ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = lifecycle.create("Report", owner=ann)
+
+    class Meanwhile:
+        def rows(self, ids: Any, using: str) -> Any:
+            begin(task.pk)
+            return queued.rows(ids, using)
+
+    queued = presence._QUEUED
+    monkeypatch.setattr(presence, "_QUEUED", Meanwhile())
+    [found] = account.load_all([task.pk])
+    assert found.run is not None and found.run.number == found.task.last_run == 1
 
 
 def test_a_stopped_task_tells_who_when_and_why(ann: User, olga: User) -> None:

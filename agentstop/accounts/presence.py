@@ -48,7 +48,10 @@ def tasks(task_ids: Sequence[int]) -> list[TaskRow]:
     found = [TaskRow(run.task, run, _there(run), run.read_at) for run in begun]
     without = [pk for pk in dict.fromkeys(task_ids) if pk not in {row.task.pk for row in found}]
     queued: list[Any] = _QUEUED.rows(without, using)
-    return found + [TaskRow(task, None, _there(task), task.read_at) for task in queued]
+    meanwhile: list[Any] = _BEGUN.rows([task.pk for task in queued if task.last_run], using)
+    found += [TaskRow(run.task, run, _there(run), run.read_at) for run in meanwhile]
+    known = {row.task.pk for row in found}
+    return found + [TaskRow(task, None, _there(task), task.read_at) for task in queued if task.pk not in known]
 
 
 def time_of(rows: Sequence[TaskRow]) -> datetime:
