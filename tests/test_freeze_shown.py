@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.html import escape
 
-from agentstop import lifecycle
-from agentstop.accounts import account
+from agentstop import frozen, lifecycle
+from agentstop.accounts import account, presence
 from agentstop.exceptions import Frozen
 from agentstop.freeze import freeze, unfreeze
 from agentstop.models import Freeze, Operation, Task
@@ -169,3 +169,12 @@ def test_the_page_that_asks_before_undoing_names_the_freeze_and_a_press_there_is
     assert Operation.objects.count() == 1
     unfreeze(frozen, by=olga)
     assert "Held:" not in text_of(browser(ann).get(f"/operations/{operation.pk}/undo/"))
+
+
+def test_a_freeze_whose_end_was_found_is_not_asked_about_any_more(ann: User) -> None:
+    task = lifecycle.create("Report", owner=ann)
+    held = freeze(reason=WHY, until=timezone.now() + timedelta(hours=1))
+    assert presence.tasks([task.pk])[0].there.freezes
+    frozen.read(timezone.now() + timedelta(hours=2))
+    held.refresh_from_db()
+    assert held.over_at is not None and not presence.tasks([task.pk])[0].there.freezes

@@ -81,7 +81,7 @@ def _asked(task: str) -> dict[str, Exists]:
         "has_inputs": Exists(Input.objects.filter(task=own)),
         "has_children": Exists(ServingLink.objects.filter(parent=own)),
         "has_parents": Exists(ServingLink.objects.filter(child=own)),
-        "has_freezes": Exists(Freeze.objects.filter(epoch__isnull=False, lifted_at__isnull=True)),
+        "has_freezes": Exists(Freeze.objects.filter(epoch__isnull=False, lifted_at__isnull=True, over_at__isnull=True)),
     }
 
 
