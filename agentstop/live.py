@@ -117,7 +117,7 @@ class Desk:
 
     def add(self, board: Board) -> None:
         self._due[board] = None
-        if len(self._looks) < LOOKS:
+        if sum(not each.done() for each in self._looks) < LOOKS:  # one that is done is still here for a moment
             begun = asyncio.get_running_loop().create_task(self._work())
             self._looks.add(begun)
             begun.add_done_callback(self._looks.discard)
@@ -133,7 +133,8 @@ class Desk:
             boards = list(self._due)[:TOGETHER]
             for board in boards:
                 del self._due[board]
-            await self._look([board for board in boards if board.viewers])
+            if watched := [board for board in boards if board.viewers]:
+                await self._look(watched)
 
     async def _look(self, boards: Sequence[Board]) -> None:
         wanted = {board.task_id: board.begin() for board in boards}

@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 
 from agentstop import fragments, live, looks, sockets
 from agentstop.accounts import account
-from agentstop.live import GAP, Registry, Viewer
+from agentstop.live import GAP, Board, Desk, Registry, Viewer
 from agentstop.looks import Reader, Wanted
 from agentstop.models import Attempt, Operation, Task
 from agentstop.reports import report
@@ -145,3 +145,18 @@ async def test_a_viewer_that_takes_nothing_holds_one_picture_alone(run: Run) -> 
             viewer.changed.clear()
             await viewer.changed.wait()
     await registry.leave(run.task_id, viewer)
+
+
+async def test_a_task_that_is_due_just_as_the_last_looks_end_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are done before they are crossed off; whoever comes in between must not wait for a look that is over."""
+
+    async def at_once(*_: Any) -> None: ...
+
+    monkeypatch.setattr(Desk, "_look", at_once)
+    desk, loop = Desk(), asyncio.get_running_loop()
+    for task in range(live.LOOKS):
+        desk.add(Board(task, desk.add))
+    loop.call_soon(desk.add, Board(live.LOOKS, desk.add))  # after their only step, before their callbacks
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not desk._due
