@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db.models import Manager
+from django.db.models import AutoField, BigAutoField, Manager
 from django.utils import timezone, translation
 
 from agentstop import permissions
@@ -19,6 +19,8 @@ from agentstop.composed import Composed
 from agentstop.fragments import Picture, draw
 from agentstop.reports import report
 from agentstop.reports.role import Role
+
+KEYS = (AutoField, BigAutoField)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,10 @@ def look(wanted: Mapping[int, Wanted]) -> Mapping[int, Look]:
 
 def _users(ids: Collection[Any]) -> Mapping[object, Any]:
     """Read anew at each look: what they may do now decides."""
-    manager = get_user_model()._default_manager
-    plain = type(manager).get_queryset is Manager.get_queryset  # a host's own may hide users by who knows what
+    model = get_user_model()
+    manager = model._default_manager
+    # A host's own manager may hide users by who knows what, and its own kind of key be another number in the database.
+    plain = type(manager).get_queryset is Manager.get_queryset and type(model._meta.pk) in KEYS
     if plain and all(isinstance(pk, int) for pk in ids):
         return {user.pk: user for user in _PEOPLE.rows(list(ids), manager.db)}
     return manager.in_bulk(ids)

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.db.models import AutoField
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -160,3 +162,16 @@ async def test_a_task_that_is_due_just_as_the_last_looks_end_is_looked_at(monkey
     for _ in range(10):
         await asyncio.sleep(0)
     assert not desk._due
+
+
+async def test_users_whose_keys_are_of_a_kind_of_the_hosts_own_are_looked_up_by_its_own_manager(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Own(AutoField):  # type: ignore[type-arg]
+        pass
+
+    monkeypatch.setattr(User._meta.pk, "__class__", Own)
+    monkeypatch.setattr(looks, "_PEOPLE", None)
+    reader = Reader((await Task.objects.aget()).owner_id, "en", "UTC")
+    seen = await in_domain(looks.look, {run.task_id: Wanted([reader], {})})
+    assert reader in seen[run.task_id].variants
