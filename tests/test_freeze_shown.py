@@ -17,6 +17,7 @@ from agentstop.exceptions import Frozen
 from agentstop.freeze import freeze, unfreeze
 from agentstop.models import Freeze, Operation, Task
 from agentstop.reports import report
+from agentstop.reports.remedy_report import Choice, Remedy
 from agentstop.reports.report import TaskReport
 from agentstop.runs import Run, begin
 from agentstop.stop import stop
@@ -178,3 +179,13 @@ def test_a_freeze_whose_end_was_found_is_not_asked_about_any_more(ann: User) -> 
     frozen.read(timezone.now() + timedelta(hours=2))
     held.refresh_from_db()
     assert held.over_at is not None and not presence.tasks([task.pk])[0].there.freezes
+
+
+def test_who_only_asks_what_undoing_would_do_ends_no_freeze(sandbox: SandboxClient, ann: User) -> None:
+    operation, root = made(ann), User.objects.create_superuser("root")
+    held = freeze(connector="sandbox", reason=WHY, until=timezone.now() + timedelta(hours=1))
+    Freeze.objects.filter(pk=held.pk).update(until=timezone.now() - timedelta(seconds=1))
+    assert "Held:" not in text_of(browser(ann).get(f"/operations/{operation.pk}/undo/"))
+    [consequence] = Choice.of(root, Remedy.UNDO, Operation.objects.all()).consequences
+    assert not consequence.held
+    assert Freeze.objects.get(pk=held.pk).over_at is None

@@ -121,7 +121,7 @@ def _count(text: Any, number: int) -> str:
 def _consequences(operations: Sequence[Operation]) -> list[Consequence]:
     kinds = Counter((each.connector, each.action) for each in operations)
     doubled = {(each.connector, each.action) for each in operations if each.doubled}
-    known = frozen.read(database.now())
+    known = frozen.seen(database.now())
     return [_consequence(*kind, many, kind in doubled, known) for kind, many in sorted(kinds.items())]
 
 

@@ -80,7 +80,7 @@ def undo(request: HttpRequest, operation: int) -> HttpResponse:
     if way is None:
         undone = InFlight if found.undoing is not None else CannotCompensate
         return back(request, told.id, gettext(sentences.NOT_UNDONE[undone.reason]))
-    held = frozen.read(database.now()).holding(found.connector, way.action, lambda: frozen.owner_of(told.id))
+    held = frozen.seen(database.now()).holding(found.connector, way.action, lambda: frozen.owner_of(told.id))
     texts = {
         "held": freeze_report.tell(held) if held is not None else None,
         "consequences": way.consequences or gettext(sentences.NO_CONSEQUENCES),
