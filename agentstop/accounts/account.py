@@ -137,7 +137,7 @@ def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[
 
     They are for lists, and without what people typed and without families.
     """
-    rows = presence.tasks([pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT])  # none has a larger one
+    rows = presence.tasks(_ids(task_ids))
     if not rows:
         return []
     by_id, now = {row.task.pk: row for row in rows}, presence.time_of(rows)
@@ -152,6 +152,11 @@ def load_all(task_ids: Sequence[int], choice: Choice = selection.WHOLE) -> list[
         _account(row, known[pk], freezes, asked.get(pk, ()), now, rest.get(pk, selection.NOTHING))
         for pk, row in ((pk, by_id[pk]) for pk in task_ids if pk in by_id)
     ]
+
+
+def _ids(task_ids: Sequence[int]) -> list[int]:
+    """Without what is no id: an address may name any number, and a database no larger ones."""
+    return [pk for pk in task_ids if pk <= BigIntegerField.MAX_BIGINT]
 
 
 def _rest(
@@ -199,6 +204,7 @@ def _bring_up(row: Operation, facts: OperationFacts, now: datetime) -> Folded:
 def marks(task_ids: Sequence[int]) -> Mapping[int, tuple[Any, ...]]:
     """For each task a value that is another one whenever something stored about it is; in nine queries for all."""
     using = database.alias()
+    task_ids = _ids(task_ids)
     tasks = Task.objects.using(using).filter(pk__in=task_ids)
     runs = Run.objects.using(using).filter(task__in=task_ids).values("task")
     operations = Operation.objects.using(using).filter(task__in=task_ids).values("task")

@@ -114,6 +114,11 @@ async def test_a_lost_wake_is_made_good_by_the_sweep(
     assert "Paused since" in await socket.frame()
 
 
+async def test_a_number_that_no_task_can_have_hides_no_change_of_others(run: Run) -> None:
+    """Any address may be opened, and all that are open are swept together."""
+    assert list(await in_domain(account.marks, [10**30, run.task_id])) == [run.task_id]
+
+
 async def test_a_page_is_given_signs_of_life_when_nothing_happens(
     open_socket: Open, run: Run, anns_session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
