@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import BigIntegerField, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from agentstop import conf, connectors, database, descendants, holding, settle, storing
 from agentstop.models import Decision, Input, Operation, Receipt, Run, ServingLink, Task
@@ -97,9 +98,19 @@ def _leave_finished(tasks: Sequence[int], cause: Decision, now: datetime) -> Non
         at=now,
     )
     storing.add_for_each(descendants.those(tasks), noted, {"task_id": "id", "run": "last_run"})
-    own = Decision.objects.filter(cause=cause, verb=Decided.STOP, effect=Effect.NOTED, task=OuterRef("pk"))
     _hold_what_waits(tasks, cause, now)
-    descendants.those(tasks).update(late_stop=Subquery(own.order_by("-pk").values("pk")[:1]))
+    descendants.those(tasks).update(late_stop=_own(cause))
+
+
+def _own(cause: Decision) -> Subquery:
+    """Of each task the decision that this one has caused, found by the task's index.
+
+    By any other a database would look through all that were caused for each: those of the cause, and of the newest.
+    """
+    through = Coalesce("cause", 0, output_field=BigIntegerField())
+    noted = Decision.objects.filter(task=OuterRef("pk"), verb=Decided.STOP, effect=Effect.NOTED)
+    own = noted.alias(through=through).filter(through=cause.pk)
+    return Subquery(own.order_by().values("task").annotate(last=Max(F("pk") + 0)).values("last"))
 
 
 def _hold_what_waits(tasks: Sequence[int], cause: Decision, now: datetime) -> None:

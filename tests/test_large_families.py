@@ -89,13 +89,19 @@ def test_of_ten_thousand_that_go_on_the_first_hundred_are_named() -> None:
     assert {(one.why, one.by) for one in report.goes_on} == {("held", other.task_id)}
 
 
+def ended(shape: str, size: int) -> tuple[Run, int]:
+    """The root of a tree in which all between it and the last one, whose id is given, have finished."""
+    root, first = tree(shape, size)
+    last = first + size - 1
+    Task.objects.filter(pk__gte=first, pk__lt=last).update(state="finished", live_run=None)
+    RunRow.objects.filter(task__gte=first, task__lt=last).update(state="finished", ended_at=database.now())
+    return root, last
+
+
 @pytest.mark.parametrize("shape", ["chain", "diamond"])
 def test_why_one_goes_on_below_thousands_that_have_ended_is_told(shape: str) -> None:
     """R31: however deep it is, and however many ways lead up from it."""
-    root, first = tree(shape, THOUSANDS)
-    last = first + THOUSANDS - 1
-    Task.objects.filter(pk__range=(first, last - 1)).update(state="finished", live_run=None)
-    RunRow.objects.filter(task__gte=first, task__lt=last).update(state="finished", ended_at=database.now())
+    root, last = ended(shape, THOUSANDS)
     Task.objects.filter(pk=last).update(detached=True)
     assert stop(root.task_id).goes_on == (GoesOn(last, "detached"),)
 
@@ -226,6 +232,33 @@ def test_each_row_is_read_some_few_times_whatever_the_planner_believes(
     read = RowsRead(monkeypatch)
     stop(root.task_id)
     assert FEW < read.count < 150 * FEW
+
+
+@only_postgresql
+@pytest.mark.parametrize("belief", BELIEFS)
+def test_a_stop_above_what_has_ended_reads_each_row_some_few_times(
+    belief: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a decision of its own, which was once looked for among all that the stop had caused."""
+    believe(belief)
+    root, _ = ended("wide", FEW)
+    read = RowsRead(monkeypatch)
+    stop(root.task_id)
+    assert FEW < read.count < 150 * FEW
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="it counts the steps of SQLite's own machine")
+def test_a_stop_above_three_times_as_many_that_have_ended_takes_some_three_times_as_many_steps() -> None:
+    def steps(size: int) -> int:
+        root, _ = ended("wide", size)
+        counted = [0]
+        connection.connection.set_progress_handler(lambda: counted.__setitem__(0, counted[0] + 1), 100)
+        stop(root.task_id)
+        connection.connection.set_progress_handler(None, 0)
+        return counted[0]
+
+    few, many = steps(HUNDREDS), steps(3 * HUNDREDS)
+    assert 0 < few < many < 5 * few
 
 
 @only_postgresql
