@@ -154,7 +154,9 @@ async def test_a_viewer_that_takes_nothing_holds_one_picture_alone(run: Run) -> 
     await registry.leave(run.task_id, viewer)
 
 
-async def test_a_task_that_is_due_just_as_the_last_looks_end_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_that_is_due_just_as_the_last_looks_end_is_looked_at(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are done before they are crossed off; whoever comes in between must not wait for a look that is over."""
 
     async def at_once(*_: Any) -> None: ...
