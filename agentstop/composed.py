@@ -60,6 +60,7 @@ def _holes(size: int) -> list[int]:
 def _compose(queryset: QuerySet[Any, R], using: str) -> tuple[QuerySet[Any, R], SQLCompiler, str, tuple[Any, ...]]:
     compiler = queryset.query.get_compiler(using=using)
     sql, params = compiler.as_sql()
+    compiler.connection = None  # the thread's own, which ends with it
     queryset._query = queryset.query.chain(klass=_Composed)  # type: ignore[attr-defined]
     return queryset, compiler, sql, tuple(params)
 
