@@ -40,7 +40,10 @@ class Composed(Generic[R]):
     def _for(self, size: int, using: str) -> tuple[QuerySet[Any, R], SQLCompiler, str, tuple[Any, ...]]:
         key = (using, connections[using].vendor, size)
         if key not in self._composed:
-            self._composed[key] = _compose(self._query(_holes(size)).using(using), using)
+            composed = _compose(self._query(_holes(size)).using(using), using)
+            if lost := set(_holes(size)).difference(composed[3]):
+                raise RuntimeError(f"This Django passes ids in another way: {len(lost)} would be lost.")
+            self._composed[key] = composed
         return self._composed[key]
 
 

@@ -23,7 +23,19 @@ export class Problem extends Error {
 export class Refused extends Error {}
 
 const LONGEST = 2 ** 31 - 1; // milliseconds of a timer
-const pause = (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000));
+
+function pause(seconds: number, unless?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      clearTimeout(timer);
+      unless?.removeEventListener("abort", go);
+      resolve();
+    };
+    const timer = setTimeout(go, seconds * 1000);
+    unless?.addEventListener("abort", go);
+    if (unless?.aborted) go();
+  });
+}
 
 /** What a `send` is given. `signal`: the run is over; `deadline`: nobody waits for its answer any more. */
 export type Op = { idempotencyKey: string; signal: AbortSignal; deadline: AbortSignal };
@@ -86,7 +98,7 @@ export class Run {
       } catch (error) {
         console.error("No heartbeat:", error); // the passes end by themselves
       }
-      await Promise.race([pause(2), new Promise((done) => this.ended.signal.addEventListener("abort", done))]);
+      await pause(2, this.ended.signal);
     }
   }
 
@@ -120,6 +132,7 @@ export class Run {
       const ignore = () => resolve({ got: "ignored" });
       if (this.signal.aborted) ignore();
       this.signal.addEventListener("abort", ignore);
+      void receipt.finally(() => this.signal.removeEventListener("abort", ignore)).catch(() => {});
     });
     return Promise.race([receipt, freed]);
   }
