@@ -50,9 +50,12 @@ class Caller:
     def post(self, path: str, **body: Any) -> Answer:
         return self.send("post", path, json.dumps(body) if body else "")
 
-    def send(self, method: str, path: str, body: str | bytes, content_type: str = "application/json") -> Answer:
+    def send(
+        self, method: str, path: str, body: str | bytes, content_type: str = "application/json", **more: str
+    ) -> Answer:
+        """`more`: headers beside its own."""
         ask = getattr(self.client, method)
-        return self._told(ask(f"/api{path}", body, content_type=content_type, headers=self.headers))
+        return self._told(ask(f"/api{path}", body, content_type=content_type, headers=self.headers | more))
 
     def _told(self, response: Any) -> Answer:
         if response.status_code >= 400:

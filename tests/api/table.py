@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.api.conftest import Answer, Caller
+from tests.api.test_webhooks import event, signed
 
 CALLERS = {
     "anonymous": "nobody is logged in",
@@ -37,6 +38,7 @@ class Scene:
     child: int = 0
     done: int = 0
     freeze: int = 0
+    printed: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,17 @@ class Verb:
     path: str
     scope: str
     body: Callable[[Scene], Mapping[str, Any]] = lambda _: {}
+    about: str = ""  # what it needs that its path does not name
 
     def ask(self, caller: Caller, scene: Scene) -> Answer:
         path = self.path.format(**vars(scene))
+        if self.about == PRINTED:
+            body = event(job=f"job-{scene.printed}")
+            return caller.send("post", path, body, **(signed(body) if "signed" in self.name else {}))
         return caller.get(path) if self.method == "get" else caller.post(path, **self.body(scene))
 
 
+PRINTED = "{printed}"
 GATE = {"action": "mail.send", "connector": "tools", "key": "another"}
 SETTLED = {"outcome": "failed", "reason": "The mailbox is empty."}
 VERBS = [
@@ -99,6 +106,8 @@ VERBS = [
     Verb("finish", "post", "/tasks/{task}/runs/{run}/finish", "run"),
     Verb("fail", "post", "/tasks/{task}/runs/{run}/fail", "run"),
     Verb("halted", "post", "/tasks/{task}/runs/{run}/halted", "run"),
+    Verb("webhook", "post", "/webhooks/printer", "read", about=PRINTED),
+    Verb("webhook, signed", "post", "/webhooks/printer", "read", about=PRINTED),
 ]
 
 
@@ -118,4 +127,5 @@ TOP = """# Security
 
 What each caller of the [HTTP API](http-api.md) is answered, verb by verb. The table is written by the test that tries
 it, and fails where it is not current. Who may not see a task learns nothing of it: 404, as for what does not exist.
+A webhook is let in by the signature that its connector checks, and by nothing else, whoever sends it.
 """

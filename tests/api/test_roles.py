@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from agentstop.tokens import Scope
 from tests.admin.conftest import granted
 from tests.api.conftest import SHOP, Answer, Caller, RunAt, Token, begun
 from tests.api.table import CALLERS, VERBS, Scene, Verb, told
+from tests.api.test_webhooks import PRINTER
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,7 +41,7 @@ def people(ann: User, ben: User, olga: User) -> dict[str, User]:
 
 
 def test_the_table_of_roles_and_verbs(people: dict[str, User], tools: None, token: Token, settings: Settings) -> None:
-    settings.AGENTSTOP_CONNECTORS = {"tools": {}, "shop": SHOP}
+    settings.AGENTSTOP_CONNECTORS = {"tools": {}, "shop": SHOP, "printer": PRINTER}
     settings.AGENTSTOP_RUNNER = f"{__name__}.nobody_starts"
     callers = {who: Caller(user=person) for who, person in people.items()} | {
         "anonymous": Caller(),
@@ -56,9 +58,20 @@ def test_the_table_of_roles_and_verbs(people: dict[str, User], tools: None, toke
     assert page == PAGE.read_text(), "Run this test with SECURITY=write, and look at the difference."
 
 
+def test_no_address_is_missing_from_the_table(agent: Caller) -> None:
+    """Each that the schema publishes has a row."""
+    schema = agent.get("/openapi.json").body["paths"]
+    published = {(method, _shape(path.removeprefix("/api"))) for path, told in schema.items() for method in told}
+    assert {(verb.method, _shape(verb.path.replace("/printer", "/{connector}"))) for verb in VERBS} == published
+
+
+def _shape(path: str) -> str:
+    return re.sub(r"\{\w+\}", "{}", path)
+
+
 def _tried(verb: Verb, callers: dict[str, Caller]) -> dict[tuple[str, str], Answer]:
     """Who is refused has changed nothing, and who may not see it learns nothing. Each that is not, on its own scene."""
-    answers, scene = {}, _scene(callers["agent"], verb.path)
+    answers, scene = {}, _scene(callers["agent"], verb.path + verb.about)
     before = _state(scene)
     for who in CALLERS:
         answer = answers[verb.name, who] = verb.ask(callers[who], scene)
@@ -66,7 +79,7 @@ def _tried(verb: Verb, callers: dict[str, Caller]) -> dict[tuple[str, str], Answ
         if answer.status >= 400:
             assert _state(scene) == before, (verb.name, who)
         elif verb.method == "post":
-            scene = _scene(callers["agent"], verb.path)
+            scene = _scene(callers["agent"], verb.path + verb.about)
             before = _state(scene)
     for who in ("stranger", "other's token"):
         if "{" in verb.path and verb.name != "receipt":  # whose pass is looked at first
@@ -96,10 +109,18 @@ def _done(run: RunAt) -> int:
     return int(passed.body["operation"])
 
 
+def _printed(run: RunAt) -> int:
+    passed = run.gate("print:1", connector="printer")
+    operation = int(passed.body["operation"])
+    run.heard(passed, "accepted", ref=f"job-{operation}")
+    return operation
+
+
 MORE: dict[str, Callable[[RunAt], int]] = {
     "input": _taken,
     "child": lambda run: int(run.agent.post(f"{run.path}/children", title="child").body["task"]),
     "done": _done,
+    "printed": _printed,
     "freeze": lambda run: int(freeze(action="nothing", reason="x").pk),
 }
 

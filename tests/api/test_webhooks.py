@@ -52,14 +52,16 @@ class Printer(Provider):
         return Pushed(answer, key=event.get("key", ""), event=event.get("id", ""))
 
 
+PRINTER = {"PROVIDER": f"{__name__}.Printer", "OPTIONS": {"signed": Signed([SECRET, NEXT])}}
+
+
 @pytest.fixture
 def post(live_server: LiveServer, settings: Settings) -> Iterator[Callable[..., httpx.Response]]:
     """Delivers bytes to the connector `printer`, or another one, on a real socket."""
-    printer = f"{__name__}.Printer"
     settings.AGENTSTOP_CONNECTORS = {
         "tools": {},
-        "printer": {"PROVIDER": printer, "OPTIONS": {"signed": Signed([SECRET, NEXT])}},
-        "timed": {"PROVIDER": printer, "OPTIONS": {"signed": Signed([TIMED], Form.TIMED)}},
+        "printer": PRINTER,
+        "timed": PRINTER | {"OPTIONS": {"signed": Signed([TIMED], Form.TIMED)}},
     }
     with httpx.Client(base_url=f"{live_server.url}/api/webhooks", trust_env=False, timeout=HANG_GUARD) as client:
 
