@@ -19,10 +19,11 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from agentstop import database, sessions, sockets, tokens
+from agentstop.api import guesses
 from agentstop.models import ServiceToken, Task
 from agentstop.sending import in_domain
 from agentstop.stop import stop
-from tests.api.conftest import RunAt, Token, row
+from tests.api.conftest import Caller, RunAt, Token, row
 from tests.conftest import HANG_GUARD
 from tests.hosts.process import ROOT, answering
 from tests.live.conftest import APPLICATION, session_of
@@ -148,3 +149,19 @@ async def test_it_ends_with_its_token_its_right_and_the_place_of_its_user(
     assert json.loads(await later.receive_from(HANG_GUARD))["report"]["summary"] != told["report"]["summary"]
     await in_domain(Task.objects.filter(pk=run.task).update, owner=root)
     assert await ended_with(left) == 4404
+
+
+@pytest.mark.asyncio
+async def test_who_guesses_there_is_counted_as_over_http(
+    listen: Open, run: RunAt, ann: User, token: Token, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closed as for any wrong token, told to operators, and the right one is let in all the same."""
+    monkeypatch.setattr(guesses, "MOST", 2)
+    for _ in range(4):
+        assert await ended_with(await listen(run.task, "agentstop_x_y")) == 4401
+    assert [each.action for each in caplog.records if hasattr(each, "action")].count("tokens_guessed") == 1
+    right = await listen(run.task, await in_domain(token, ann))
+    assert json.loads(await right.receive_from(HANG_GUARD))["report"]["task"]["id"] == run.task
+    wrong = Caller("agentstop_x_y")
+    wrong.client.defaults["REMOTE_ADDR"] = ""  # as that of the socket here
+    assert (await in_domain(wrong.get, "/tasks")).status == 429

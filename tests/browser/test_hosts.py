@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 
 from tests.browser.conftest import HANG_GUARD, complaint
 from tests.counted import eventually
+from tests.docs.pages import ROOT, blocks
 from tests.hosts.process import served
 
 KINDS = ["none", "htmx2", "htmx4"]
@@ -169,3 +170,56 @@ def test_a_wsgi_host_asks_every_few_seconds(wsgi_host: str, visit: Visiting) -> 
     expect(page.locator(f"#agentstop-task-{two}-row")).to_contain_text("stopped by")
     assert ann.posts == [f"/agentstop/tasks/{two}/stop/"]
     assert {"id": int(two), "state": "stopped", "before": "active"} in ann.heard("task")
+
+
+CHAT = """([recipe]) => {
+    window.stream = new AbortController();
+    window.said = [];
+    const real = window.fetch;
+    window.fetch = async (address, ...more) => {
+        const answer = await real(address, ...more);
+        if (address.endsWith("/stop/")) window.said.push([answer.ok, window.stream.signal.aborted]);
+        return answer;
+    };
+    const stream = window.stream;
+    window.stopAnswering = eval(`(${recipe})`);
+}"""
+PRESS = """async ([task, run]) => {
+    const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
+    try { await stopAnswering(task, run, token, stream); return ""; } catch (error) { return error.message; }
+}"""
+
+
+def chat_recipes() -> list[str]:
+    """Those of the page for chats: with a button of one's own, and beside the button of agentstop."""
+    found = [block.text for block in blocks(ROOT / "docs" / "embedding.md") if "stream.abort()" in block.text]
+    assert len(found) == 2
+    return found
+
+
+def test_a_chat_asks_for_the_stop_first_and_aborts_only_then(host: str, visit: Visiting, complaints: list[str]) -> None:
+    """The recipe of docs/embedding.md. Where nothing was stopped its stream runs on; a disconnect stops nothing."""
+    ann = visit(host)
+    one, two, _ = ann.tasks
+    own, beside = chat_recipes()
+    ann.go("none")
+    page = ann.page
+    expect(page.locator("[data-agentstop][data-live=on]")).to_have_count(3)
+    page.evaluate(CHAT, [own])
+    assert page.evaluate(PRESS, [one, 99]).startswith("Not stopped")
+    assert page.evaluate("[said, stream.signal.aborted]") == [[[False, False]], False]
+    eventually(lambda: len(complaints), 1)  # the browser's own, of the answer that was an error
+    complaints.clear()
+    page.evaluate("stream.abort()")
+    ann.go("none")  # the connection is gone as well
+    expect(page.locator("[data-agentstop][data-live=on]")).to_have_count(3)
+    assert stop_in(page, "main").is_visible()
+    page.evaluate(CHAT, [own])
+    assert page.evaluate(PRESS, [one, 1]) == ""
+    assert page.evaluate("[said, stream.signal.aborted]") == [[[True, False]], True]
+    expect(page.locator("main")).to_contain_text("Stopped by ann@example.org")
+    page.evaluate("(recipe) => { window.stream = new AbortController(); eval(recipe); }", beside)
+    stop_in(page, "aside").click()
+    page.wait_for_function("stream.signal.aborted")
+    expect(page.locator("aside .agentstop-line")).to_contain_text("Stopped.")
+    assert ann.posts == [f"/agentstop/tasks/{task}/stop/" for task in (one, one, two)]
