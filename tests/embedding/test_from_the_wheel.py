@@ -21,6 +21,8 @@ from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
 import pytest
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from tests.counted import eventually
 from tests.docs.pages import ROOT, blocks
@@ -29,6 +31,15 @@ from website.demo.system import free_port
 
 PAGE = ROOT / "docs" / "embedding.md"
 APPENDED = ("settings.py", "urls.py")  # what `startproject` has written already
+COMMANDS = [
+    'pip install "./agentstop[live]"',
+    "django-admin startproject mysite .",
+    "python manage.py migrate",
+    "python manage.py check --database default",
+    "python manage.py createsuperuser",
+    "python manage.py runserver",
+]
+LIVE = "mysite.asgi:application"
 SUPERUSER = {"DJANGO_SUPERUSER_USERNAME": "ann", "DJANGO_SUPERUSER_PASSWORD": "ann", "DJANGO_SUPERUSER_EMAIL": ""}
 
 
@@ -68,9 +79,11 @@ class Project:
                 file.write_text(before + block.text)
 
     @contextmanager
-    def served(self) -> Iterator[str]:
+    def served(self, *, live: bool = False) -> Iterator[str]:
+        """As the page starts it: by `runserver`, which speaks WSGI, or by daphne."""
         port = free_port()
-        words = [str(self.python), "manage.py", "runserver", "--noreload", str(port)]
+        daphne = ["-m", "daphne", "--ping-interval", "10", "--ping-timeout", "15", "-p", str(port), LIVE]
+        words = [str(self.python), *(daphne if live else ["manage.py", "runserver", "--noreload", str(port)])]
         with answering(port, words, self.folder, self.environment, self.folder / "server.log") as address:
             yield address
 
@@ -97,7 +110,11 @@ class Person:
     """A browser without a script."""
 
     address: str
-    opener: OpenerDirector = field(default_factory=lambda: build_opener(HTTPCookieProcessor(CookieJar())))
+    jar: CookieJar = field(default_factory=CookieJar)
+
+    @property
+    def opener(self) -> OpenerDirector:
+        return build_opener(HTTPCookieProcessor(self.jar))
 
     def get(self, path: str) -> str:
         with self.opener.open(self.address + path, timeout=HANG_GUARD) as answer:
@@ -112,6 +129,14 @@ class Person:
         with self.opener.open(self.address + path, data, timeout=HANG_GUARD) as answer:
             text: str = answer.read().decode()
             return text
+
+    def socket(self, path: str) -> ClientConnection:
+        """The websocket that the script of a page opens."""
+        cookies = "; ".join(f"{each.name}={each.value}" for each in self.jar)
+        address, origin = self.address.replace("http", "ws", 1) + path, Origin(self.address)
+        return connect(
+            address, origin=origin, additional_headers={"Cookie": cookies}, proxy=None, open_timeout=HANG_GUARD
+        )
 
     def until(self, words: str) -> str:
         """The first page from `/` that says so."""
@@ -148,6 +173,19 @@ def test_from_startproject_to_a_stop_by_the_words_of_the_page(project: Project) 
         ann.post("/agentstop/tasks/1/stop/", page, run="1", next="/")
         stopped = ann.until("The agent has halted.")
         assert "Stopped by ann" in " ".join(re.sub("<[^>]+>", "", stopped).split())
+        assert "<title>Sixty notes · My site</title>" in " ".join(ann.get("/agentstop/tasks/1/").split())
+    with project.served(live=True) as address:
+        ann = Person(address)
+        ann.post("/admin/login/?next=/", ann.get("/"), username="ann", password="ann", next="/")
+        assert 'data-agentstop-socket="/ws/agentstop/tasks/1/' in html.unescape(ann.get("/"))
+        with ann.socket("/ws/agentstop/tasks/1/") as socket:
+            assert "agentstop-task-1" in str(socket.recv(HANG_GUARD))
+
+
+def test_no_command_of_the_page_is_left_out() -> None:
+    """All that a reader types is what the test above does: its Python has the wheel before."""
+    told = [line for block in blocks(PAGE) if block.language == "sh" for line in block.text.splitlines()]
+    assert told == COMMANDS and f"\n{LIVE}`" in PAGE.read_text()
 
 
 def test_the_wheel_brings_what_pages_need_and_no_tests(project: Project) -> None:
