@@ -113,6 +113,22 @@ def test_lists_are_filtered(model: Any, query: dict[str, str], login: Login, vie
     assert ("/change/" in shown) is (query.get("connector") != "no-such")
 
 
+DATED = [(Task, "created_at"), (RunRow, "began_at"), (Question, "asked_at"), (Decision, "at")]
+DATED += [(Attempt, "passed_at"), (Receipt, "seen_at"), (Call, "at"), (ContextEntry, "at"), (Operation, "state_since")]
+
+
+@pytest.mark.parametrize(("model", "field"), DATED)
+def test_lists_are_narrowed_by_dates(model: Any, field: str, login: Login, viewer: User, running: Run) -> None:
+    """By the links that the list itself offers: today has rows, and before today has none."""
+    client, when = login(viewer), getattr(model.objects.earliest(field), field)
+    offered = page(client, model)
+    today = re.search(rf'href="\?({field}__gte=[^"]+)"', offered)
+    assert today is not None
+    kept = client.get(reverse(f"admin:agentstop_{model._meta.model_name}_changelist") + "?" + html.unescape(today[1]))
+    assert kept.context["cl"].result_count == model.objects.count()
+    assert "/change/" not in page(client, model, **{f"{field}__lt": when.isoformat()})
+
+
 @pytest.mark.parametrize("model", WITH_ROWS)
 def test_nothing_is_added_changed_or_deleted(model: Any, login: Login, root: User, running: Run) -> None:
     client, row = login(root), model.objects.first()

@@ -93,6 +93,16 @@ def test_every_task_of_the_list_is_chosen_by_select_all(login: Login, operator: 
     assert kinds(confirm(client, asked)) == ["success"] * 120
 
 
+def test_what_the_filter_leaves_out_is_not_stopped(login: Login, operator: User, ann: User, ben: User) -> None:
+    hers, his = [create(f"Task {number}", owner=ann) for number in range(3)], create("Task", owner=ben)
+    client = login(operator)
+    sent = {"action": "stop_tasks", "index": "0", "_selected_action": [hers[0].pk], "select_across": "1"}
+    asked = client.post(f"{reverse(LIST)}?q=ann&state__exact=active", sent)
+    assert "3 tasks will be stopped." in asked.text
+    assert kinds(confirm(client, asked)) == ["success"] * 3
+    assert task_of_state([*hers, his]) == ["stopped"] * 3 + ["active"]
+
+
 def test_one_failure_hides_no_answer(
     login: Login, operator: User, four: list[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
