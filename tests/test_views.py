@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from django.template import Context, Template
 from django.test import Client
@@ -246,6 +246,23 @@ def test_times_are_exact_and_in_the_readers_zone(ann: User) -> None:
     assert f'<time datetime="{stopped_at.isoformat()}"' in text
     assert f">{here}</time>" in text
     assert "JST" in text
+
+
+@pytest.mark.parametrize("tag", ["panel about", "stop_button about", "list subject=about"])
+def test_by_an_object_of_the_hosts_a_tag_shows_its_newest_task_to_those_who_may(tag: str, ann: User, ben: User) -> None:
+    """R44."""
+    room, other = Group.objects.create(name="room"), Group.objects.create(name="other")
+    old, new = (lifecycle.create(title, owner=ann, subject=room) for title in ("Old", "New"))
+    lifecycle.create("Elsewhere", owner=ann, subject=other)
+    shown = {}
+    for user in (ann, ben):
+        request = HttpRequest()
+        request.user, request.path = user, "/here/"
+        found = Template(f"{{% load agentstop %}}{{% agentstop_{tag} live=False %}}")
+        shown[user] = found.render(Context({"request": request, "about": room}))
+    assert f"/tasks/{new.pk}/" in shown[ann] and "Elsewhere" not in shown[ann]
+    assert (f"/tasks/{old.pk}/" in shown[ann]) is ("list" in tag)
+    assert not {"Old", "New"} & set(re.findall(r"\w+", shown[ben])) and f"/tasks/{new.pk}/" not in shown[ben]
 
 
 def test_the_tag_shows_nothing_to_a_stranger_and_no_socket_where_none_is_wanted(ann: User, ben: User) -> None:
