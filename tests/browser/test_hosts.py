@@ -53,6 +53,10 @@ class Visit:
         """The agent of a task sends something."""
         assert self.page.request.get(f"{self.address}/act/{task}/?key={key}").ok
 
+    def ask(self, task: str, key: str) -> None:
+        """The agent of a task asks its owner."""
+        assert self.page.request.get(f"{self.address}/act/{task}/?ask&key={key}").ok
+
     def heard(self, name: str) -> list[dict[str, object]]:
         told = "(name) => heard.filter(([each]) => each === name).map(([, detail]) => detail)"
         found: list[dict[str, object]] = self.page.evaluate(told, name)
@@ -170,6 +174,33 @@ def test_a_wsgi_host_asks_every_few_seconds(wsgi_host: str, visit: Visiting) -> 
     expect(page.locator(f"#agentstop-task-{two}-row")).to_contain_text("stopped by")
     assert ann.posts == [f"/agentstop/tasks/{two}/stop/"]
     assert {"id": int(two), "state": "stopped", "before": "active"} in ann.heard("task")
+
+
+HIDE = """(hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+LOOKS = """(color) => {
+    document.body.style.setProperty("--agentstop-stop", color);
+    return getComputedStyle(document.querySelector("main button.agentstop-stop")).backgroundColor;
+}"""
+
+
+def test_the_page_hears_of_questions_and_of_its_connection_and_gives_its_looks(host: str, visit: Visiting) -> None:
+    ann = visit(host)
+    ann.go("none")
+    expect(ann.page.locator("[data-agentstop][data-live=on]")).to_have_count(3)
+    ann.page.evaluate(HEAR, EVENTS)
+    ann.ask(ann.tasks[0], "q")
+    expect(ann.page.locator("main")).to_contain_text("Go on?")
+    eventually(lambda: [(told["state"], told["before"]) for told in ann.heard("question")], [("pending", None)])
+    for hidden, state in ((True, "asleep"), (False, "on")):
+        ann.page.evaluate(HIDE, hidden)
+        expect(ann.page.locator(f"[data-agentstop][data-live={state}]")).to_have_count(3)
+        assert [told["state"] for told in ann.heard("live")].count(state) == 3
+    assert {told["before"] for told in ann.heard("live") if told["state"] == "asleep"} == {"on"}
+    for color in ("rgb(1, 2, 3)", "rgb(4, 5, 6)"):
+        assert ann.page.evaluate(LOOKS, color) == color
 
 
 CHAT = """([recipe]) => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from django.contrib.auth import get_user_model, login
@@ -9,6 +10,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from agentstop.exceptions import Unanswered
 from agentstop.models import Task
 from agentstop.runs import Run, begin
 from tests.hosts.people.models import Conversation
@@ -36,8 +38,12 @@ def start(request: HttpRequest) -> HttpResponse:
 
 @transaction.non_atomic_requests
 def act(request: HttpRequest, task: int) -> HttpResponse:
-    """The agent sends something; told is what became of it."""
+    """The agent sends something, or asks its owner; told is what became of it."""
     number = Task.objects.get(pk=task).last_run
+    if "ask" in request.GET:
+        with contextlib.suppress(Unanswered):
+            Run(task, number).ask("Go on?", key=request.GET["key"], kind="approve", wait=False)
+        return HttpResponse("asked")
     outcome = Run(task, number).call("note.post", {}, connector="tools", key=request.GET["key"], send=lambda op: "done")
     return HttpResponse(str(outcome.outcome))
 
