@@ -11,6 +11,8 @@ from pytest_django.fixtures import Settings
 from agentstop import database
 from agentstop.freeze import freeze, unfreeze
 from agentstop.models import Decision, Freeze, Operation, Receipt, Task
+from agentstop.providers.base import Answer, Capability, LookUp, Provider, Submission
+from agentstop.states import Claim, Source
 from agentstop.stop import stop
 from agentstop.waiting import until
 from tests.admin.conftest import granted
@@ -41,6 +43,30 @@ def test_a_person_settles_what_is_unknown_and_an_application_does_not(run: RunAt
     told = person.post(path, **word, attempts=1)
     assert (told.status, told.body["state"], told.body["can_settle"]) == (200, "succeeded", False)
     assert Decision.objects.get(verb="settle").by == ann
+
+
+class Archive(Provider):
+    """Can be asked by the key, and knows of everything."""
+
+    def capability(self, action: str) -> Capability:
+        return Capability(look_up=LookUp.BY_KEY)
+
+    async def look_up(self, submission: Submission, *, deadline: float) -> Answer | None:
+        return Answer(Claim.SUCCEEDED, Source.READ_BACK, ref="a-1")
+
+
+def test_a_look_up_asks_the_provider_now_and_tells_what_it_said(run: RunAt, ann: User, settings: Settings) -> None:
+    """R20, R21: after a stop as well, by an application or a person; who cannot be asked is told as such."""
+    settings.AGENTSTOP_CONNECTORS = {"tools": {}, "archive": {"PROVIDER": f"{__name__}.Archive"}}
+    lost, mute = run.gate("file:1", connector="archive").body["operation"], run.gate("mail:1").body["operation"]
+    for operation in (lost, mute):
+        expire(operation)
+    stop(run.task, by=ann)
+    told = run.agent.post(f"/operations/{lost}/look-up").body
+    assert (told["asked"], told["operation"]["state"]) == (True, "succeeded")
+    assert Receipt.objects.get(operation=lost, claim="succeeded").source == "read_back"
+    told = Caller(user=ann).post(f"/operations/{mute}/look-up").body
+    assert (told["asked"], told["operation"]["state"]) == (False, "unknown")
 
 
 def test_a_person_undoes_what_is_done_once_and_reads_the_consequences(run: RunAt, ann: User, shop: None) -> None:
