@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/pages.md anew: python -m tests.browser.pictures"""
+"""Draws the pictures of docs/pages.md and docs/operating.md anew: python -m tests.browser.pictures"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.conftest import ARGUMENTS
 from tests.browser.stored import stored
@@ -26,16 +26,14 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium(), args=[*ARGUMENTS, *root])
         for scheme in ("light", "dark"):
             draw(browser, site, story, brief, scheme)
+        draw_desk(browser, site)
         browser.close()
 
 
 def draw(browser: Browser, site: Demo, story: int, brief: int, scheme: str) -> None:
     context = browser.new_context(base_url=site.address, viewport=WINDOW, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
-    page.goto("/login/")
-    page.get_by_label("Username").fill("ann")
-    page.get_by_label("Password").fill(site.people["ann"])
-    page.get_by_role("button", name="Log in").click()
+    log_in(page, site, "ann")
     page.locator(LIVE).wait_for()
     page.screenshot(path=IMAGES / f"list-{scheme}.png")
     page.goto(f"/tasks/{story}/timeline/")
@@ -47,6 +45,28 @@ def draw(browser: Browser, site: Demo, story: int, brief: int, scheme: str) -> N
     page.locator(".agentstop-operation").filter(has_text="print.order").get_by_role("link", name=FACTS).click()
     page.locator(".agentstop-sheet").screenshot(path=IMAGES / f"operation-{scheme}.png")
     context.close()
+
+
+def draw_desk(browser: Browser, site: Demo) -> None:
+    context = browser.new_context(base_url=site.address, viewport={"width": 1240, "height": 620}, color_scheme="light")
+    page = context.new_page()
+    log_in(page, site, "olga")
+    page.goto("/admin/agentstop/operation/desk/")
+    page.screenshot(path=IMAGES / "desk-light.png")
+    page.goto("/admin/agentstop/operation/?board=unknown")
+    page.locator("#action-toggle").check()
+    page.locator("select[name=action]").select_option("settle_operations")
+    page.get_by_role("button", name="Run").or_(page.get_by_role("button", name="Go")).first.click()
+    page.locator("form textarea").first.wait_for()
+    page.screenshot(path=IMAGES / "desk-settle-light.png", full_page=True)
+    context.close()
+
+
+def log_in(page: Page, site: Demo, name: str) -> None:
+    page.goto("/login/")
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(site.people[name])
+    page.get_by_role("button", name="Log in").click()
 
 
 if __name__ == "__main__":
