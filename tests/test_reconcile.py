@@ -83,14 +83,17 @@ def test_a_stop_makes_cancels_due_at_once_and_a_turn_takes_no_more_than_it_is_to
 
 def test_a_cancel_that_failed_there_is_tried_again_with_growing_waits(at_work: AtWork, sandbox: SandboxClient) -> None:
     run = at_work("k", cancel_error=3)
-    for least in (1.5, 3.0, 6.0):  # the doubled base, less the jitter
+    waits: list[timedelta] = []
+    for base in (2.0, 4.0, 8.0):  # doubled each time, give or take the jitter of a quarter
         assert reconcile.work() == 1
         assert of_key(run.task_id, "k").cancellation is Cancellation.REQUESTED
-        assert timedelta(seconds=least) <= wait_of("k") <= timedelta(seconds=least / 0.75 * 1.25)
+        waits.append(wait_of("k"))  # seen a moment before or after the time from which the wait is counted
+        assert timedelta(seconds=base / 2) <= waits[-1] <= timedelta(seconds=base * 1.5)
         assert reconcile.work() == 0
         let_pass(run.task_id, 20)
     assert reconcile.work() == 1
     assert of_key(run.task_id, "k").state is OperationState.CANCELLED
+    assert waits[0] < waits[1] < waits[2]
     assert counts(sandbox, "k")["cancels"] == 4
 
 
